@@ -1,0 +1,8 @@
+//! lwe-mpi: post-quantum key encapsulation on plain LWE, measured at the speed of whole clusters.
+
+pub mod drbg;
+pub mod error;
+pub mod failure;
+pub mod hash;
+pub mod noise;
+pub mod params;

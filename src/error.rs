@@ -10,7 +10,7 @@
 //! | 5 | input or output: a file that cannot be read or written |
 //! | 101 | a panic, which is a bug in this program |
 
-use crate::drbg::DrbgError;
+use crate::{drbg::DrbgError, schemes::KemError};
 
 /// Every error of the library and the program.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum Error {
     Device {
         /// The device as the ranks' table names it.
         device: String,
-        /// The operation of the seam (`ops`) that failed.
+        /// The operation of the seam ([`crate::ops`]) that failed.
         operation: &'static str,
         /// What the device or its driver said.
         message: String,
@@ -42,6 +42,9 @@ pub enum Error {
         /// The system's answer.
         source: std::io::Error,
     },
+    /// A scheme refused its input.
+    #[error(transparent)]
+    Kem(#[from] KemError),
     /// The generator refused a request.
     #[error(transparent)]
     Drbg(#[from] DrbgError),
@@ -54,7 +57,7 @@ impl Error {
     /// The exit code that this error ends the program with.
     pub fn exit_code(&self) -> i32 {
         match self {
-            Error::Wrong(_) | Error::Drbg(_) => 1,
+            Error::Wrong(_) | Error::Kem(_) | Error::Drbg(_) => 1,
             Error::Usage(_) => 2,
             Error::Device { .. } => 3,
             Error::Mpi(_) => 4,

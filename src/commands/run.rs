@@ -1,0 +1,195 @@
+//! `lwe-mpi run`: the workload on all ranks.
+
+use std::{
+    io::{IsTerminal, Write},
+    time::Instant,
+};
+
+use anyhow::Result;
+
+use super::{Outputs, distinct, open_device, require_known_answers};
+use crate::{
+    backend::select::Opened,
+    bench::{
+        run::{self, Outcome},
+        workload::Workload,
+    },
+    cli::{self, RunArgs},
+    comm::Comm,
+    error::Error,
+    failure::{FailureProbability, MAX_LOG2_FAILURE, failure_probability},
+    params::{INSECURE_LABEL, LweParams},
+    report::{RunReport, SCHEMA_VERSION, STUDY_LABEL, csv, output::Output, table},
+    schemes::lwe::LweKem,
+};
+
+pub(super) fn execute(args: &RunArgs, comm: &Comm, started: Instant) -> Result<i32> {
+    comm.set_phase("check the flags");
+    let params = cli::parameter_set(args.n, args.sigma)?;
+    let failure = failure_probability(&params);
+    refuse_failing(args, &failure)?;
+    let first = comm.rank() == 0;
+    if let Some(drill) = &args.drill
+        && drill.rank >= comm.size()
+    {
+        return Err(Error::Usage(format!("--drill: there is no rank {}", drill.rank)).into());
+    }
+
+    comm.set_phase("open the outputs");
+    let outputs = if first { Some(Outputs::open(&args.output)?) } else { None };
+    let csv = if first { args.csv.as_deref().map(Output::open).transpose()? } else { None };
+    let label = label(&params, args.sigma);
+    if let (true, Some(label)) = (first, &label) {
+        eprintln!("lwe-mpi: n = {}: {label}", args.n);
+    }
+
+    let opened = open_device(&args.job, comm)?;
+    require_known_answers(&opened, comm)?;
+    let workload = Workload {
+        keys: args.keys.unwrap_or(2 * comm.size()),
+        encaps_per_key: args.encaps,
+        exchange: args.exchange,
+        warmup: args.warmup,
+        repeat: args.repeat,
+        batch: args.batch.exactly(),
+        seed: seed(args, comm)?,
+    };
+    let kem = LweKem::new(&opened.ops, params)?;
+    let progress = Progress::new(first && !args.output.quiet);
+    let outcome = run::run(&kem, comm, &workload, args.drill.as_ref(), started, |text| progress.show(text))?;
+    progress.clear();
+
+    let (Some(outcome), Some(mut outputs)) = (outcome, outputs) else { return Ok(0) };
+    comm.set_phase("report");
+    let report = report(args, comm, &opened, &workload, &failure, label, outcome);
+    let code = i32::from(!right(&report));
+    outputs.table_on_stderr |= matches!(csv, Some(Output::Stdout));
+    outputs.write(&table::render(&report), &report)?;
+    if let Some(csv) = csv {
+        csv.write(&csv::render(&report))?;
+    }
+    Ok(code)
+}
+
+/// Whether every encapsulation agreed in every pass.
+fn right(report: &RunReport) -> bool {
+    report.agreement.agreed == report.agreement.total
+        && !report.warnings.iter().any(|warning| warning == IRREPRODUCIBLE)
+}
+
+const IRREPRODUCIBLE: &str = "passes with the same seed gave different results";
+
+fn refuse_failing(args: &RunArgs, failure: &FailureProbability) -> Result<(), Error> {
+    if failure.acceptable() || args.force {
+        return Ok(());
+    }
+    let log2 = failure.log2_per_encaps.unwrap_or(f64::NEG_INFINITY);
+    Err(Error::Usage(format!(
+        "n = {}{}: an encapsulation fails with a probability of up to 2^{log2:.1}, above 2^{MAX_LOG2_FAILURE}; \
+         --force runs it all the same",
+        args.n,
+        args.sigma.map_or(String::new(), |sigma| format!(", sigma = {sigma}")),
+    )))
+}
+
+fn label(params: &LweParams, sigma: Option<f64>) -> Option<String> {
+    let labels = [sigma.map(|_| STUDY_LABEL), params.insecure().then_some(INSECURE_LABEL)];
+    let labels: Vec<&str> = labels.into_iter().flatten().collect();
+    (!labels.is_empty()).then(|| labels.join("; "))
+}
+
+/// The user's seed, or one that rank 0 takes from the system for all.
+fn seed(args: &RunArgs, comm: &Comm) -> Result<[u8; 32]> {
+    if let Some(seed) = args.seed {
+        return Ok(seed.0);
+    }
+    let mut seed = [0; 32];
+    if comm.rank() == 0 {
+        getrandom::fill(&mut seed).map_err(|error| Error::Device {
+            device: "the system's generator".into(),
+            operation: "draw a seed",
+            message: error.to_string(),
+        })?;
+    }
+    let seed = comm.broadcast(seed.to_vec())?;
+    Ok(seed.try_into().map_err(|_| Error::Mpi("a seed of another length came from rank 0".into()))?)
+}
+
+fn report(
+    args: &RunArgs,
+    comm: &Comm,
+    opened: &Opened,
+    workload: &Workload,
+    failure: &FailureProbability,
+    label: Option<String>,
+    outcome: Outcome,
+) -> RunReport {
+    let mut warnings: Vec<String> = label.iter().map(|label| format!("n = {}: {label}", args.n)).collect();
+    if !failure.acceptable() {
+        warnings.push("the decryption-failure bound is above 2^-64: forced".into());
+    }
+    if workload.keys < comm.size() {
+        warnings.push(format!("{} of {} ranks have no key", comm.size() - workload.keys, comm.size()));
+    }
+    if !outcome.reproducible {
+        warnings.push(IRREPRODUCIBLE.into());
+    }
+    RunReport {
+        schema_version: SCHEMA_VERSION,
+        program_version: env!("CARGO_PKG_VERSION").into(),
+        command: "run".into(),
+        scheme: args.scheme.name().into(),
+        n: args.n,
+        sigma: args.sigma,
+        label,
+        failure_log2: failure.log2_per_encaps,
+        keys: workload.keys,
+        encaps_per_key: workload.encaps_per_key,
+        exchange: match workload.exchange {
+            crate::bench::workload::Exchange::Ring => "ring".into(),
+            crate::bench::workload::Exchange::None => "none".into(),
+        },
+        warmup: workload.warmup,
+        repeat: workload.repeat,
+        seed: hex::encode(workload.seed),
+        ranks: comm.size(),
+        hosts: distinct(comm.hosts()),
+        mpi_library: comm.library(),
+        backend: opened.name.into(),
+        backend_reason: opened.reason.into(),
+        keys_per_group: outcome.plan.keys_per_group,
+        batch: outcome.plan.batch_items(),
+        rounds: outcome.plan.rounds,
+        matrices: if outcome.plan.resident { "resident" } else { "expanded again" }.into(),
+        fingerprint: outcome.fingerprint,
+        agreement: outcome.agreement,
+        phases: outcome.phases,
+        sent_bytes_per_pass: outcome.sent_bytes_per_pass,
+        setup_s: outcome.setup_s,
+        cold_pass_s: outcome.cold_pass_s,
+        ranks_table: outcome.ranks_table,
+        warnings,
+    }
+}
+
+/// A line that replaces itself, on a terminal only.
+struct Progress {
+    shown: bool,
+}
+
+impl Progress {
+    fn new(wanted: bool) -> Self {
+        Progress { shown: wanted && std::io::stderr().is_terminal() }
+    }
+
+    fn show(&self, text: &str) {
+        if self.shown {
+            // A terminal that is gone hides progress, nothing else.
+            let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
+        }
+    }
+
+    fn clear(&self) {
+        self.show("");
+    }
+}

@@ -1,0 +1,101 @@
+//! `lwe-mpi selftest`: known answers on every rank.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::{Outputs, open_device};
+use crate::{
+    cli::SelftestArgs,
+    comm::Comm,
+    error::Error,
+    report::SCHEMA_VERSION,
+    selftest::{self, Outcome, Vectors},
+};
+
+/// How many failures are shown one by one.
+const MOST_FAILURES: usize = 10;
+
+#[derive(Serialize)]
+struct Document {
+    schema_version: u32,
+    program_version: &'static str,
+    command: &'static str,
+    vectors: String,
+    ranks: usize,
+    passed: usize,
+    failed: usize,
+    failures: Vec<String>,
+}
+
+pub(super) fn execute(args: &SelftestArgs, comm: &Comm) -> Result<i32> {
+    comm.set_phase("open the outputs");
+    let outputs = if comm.rank() == 0 { Some(Outputs::open(&args.output)?) } else { None };
+    comm.set_phase("read the vectors");
+    let vectors = match &args.vectors {
+        Some(path) => Some(read(path, comm)?),
+        None => None,
+    };
+    let opened = open_device(&args.job, comm)?;
+    comm.set_phase("known answers");
+    let outcome = match &vectors {
+        Some(vectors) => vectors.check(&opened.ops),
+        None => selftest::built_in(&opened.ops),
+    };
+    let all = comm.gather(&serde_json::to_vec(&outcome)?)?;
+    let mut code = 0;
+    if let (Some(all), Some(outputs)) = (all, outputs) {
+        let all = all.iter().map(|bytes| serde_json::from_slice(bytes)).collect::<Result<Vec<Outcome>, _>>()?;
+        let document = document(args, comm, &all);
+        code = i32::from(document.failed > 0);
+        outputs.write(&text(&document), &document)?;
+    }
+    Ok(code)
+}
+
+/// Rank 0 reads the file, for all.
+fn read(path: &str, comm: &Comm) -> Result<Vectors> {
+    let text = if comm.rank() == 0 {
+        std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source })?
+    } else {
+        Vec::new()
+    };
+    let text = comm.broadcast(text)?;
+    let text = std::str::from_utf8(&text).context("not a text file");
+    let text = text.map_err(|error| Error::Io {
+        path: path.into(),
+        source: std::io::Error::new(std::io::ErrorKind::InvalidData, format!("{error:#}")),
+    })?;
+    Ok(Vectors::parse(path, text)?)
+}
+
+/// A test counts as passed where it passed on every rank.
+fn document(args: &SelftestArgs, comm: &Comm, all: &[Outcome]) -> Document {
+    let mut failed: BTreeMap<&str, String> = BTreeMap::new();
+    for (rank, outcome) in all.iter().enumerate() {
+        for (name, difference) in &outcome.failures {
+            failed.entry(name).or_insert_with(|| format!("{name}, rank {rank}: {difference}"));
+        }
+    }
+    let tests = all[0].passed + all[0].failures.len();
+    Document {
+        schema_version: SCHEMA_VERSION,
+        program_version: env!("CARGO_PKG_VERSION"),
+        command: "selftest",
+        vectors: args.vectors.clone().unwrap_or_else(|| "built-in".into()),
+        ranks: comm.size(),
+        passed: tests - failed.len(),
+        failed: failed.len(),
+        failures: failed.into_values().take(MOST_FAILURES).collect(),
+    }
+}
+
+fn text(document: &Document) -> String {
+    let mut lines = document.failures.clone();
+    if document.failed > lines.len() {
+        lines.push(format!("… and {} more", document.failed - lines.len()));
+    }
+    lines.push(format!("{} passed, {} failed", document.passed, document.failed));
+    lines.join("\n") + "\n"
+}

@@ -1,8 +1,11 @@
 //! The ranks' communication. Under MPI, this program starts itself again under mpirun, several times: each test names
 //! a scenario, and every rank runs [`rank_body`]. `MPIRUN` may name another mpirun.
 
+mod common;
+
 use std::time::Duration;
 
+use common::run_one_at_a_time;
 use lwe_mpi::{
     comm::{Comm, PIECE_BYTES, abort, install_panic_hook},
     error::{Error, Result},
@@ -176,55 +179,6 @@ fn shell(line: &str) {
     assert!(std::process::Command::new("sh").args(["-c", line]).status().unwrap().success());
 }
 
-/// What a started job said and how it ended.
-struct Ended {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-    took: Duration,
-}
-
-impl Ended {
-    /// The program's own lines about failures.
-    fn lines(&self) -> Vec<&str> {
-        self.stderr.lines().filter(|line| line.starts_with("lwe-mpi: ")).collect()
-    }
-
-    fn all(&self) -> String {
-        format!("code {:?} after {:?}\n{}\n{}", self.code, self.took, self.stdout, self.stderr)
-    }
-}
-
-/// Runs a command to its end; ends it after two minutes.
-fn run(mut command: std::process::Command) -> Ended {
-    use std::io::{Read, Seek};
-    // One job at a time: these tests depend on time, and a job has more ranks than a small machine has cores.
-    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let (mut stdout, mut stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
-    command.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap()).stdin(std::process::Stdio::null());
-    let start = std::time::Instant::now();
-    let mut child = command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", command.get_program()));
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None if start.elapsed() > Duration::from_secs(120) => {
-                child.kill().unwrap();
-                break child.wait().unwrap();
-            }
-            None => std::thread::sleep(Duration::from_millis(20)),
-        }
-    };
-    let took = start.elapsed();
-    let read = |file: &mut std::fs::File| {
-        let mut text = String::new();
-        file.rewind().unwrap();
-        file.read_to_string(&mut text).unwrap();
-        text
-    };
-    Ended { code: status.code(), stdout: read(&mut stdout), stderr: read(&mut stderr), took }
-}
-
 /// The command line of one rank of this program.
 fn rank_arguments() -> Vec<std::ffi::OsString> {
     let program = std::env::current_exe().unwrap().into_os_string();
@@ -236,12 +190,9 @@ fn rank_arguments() -> Vec<std::ffi::OsString> {
 #[test]
 fn the_wrong_launcher_is_refused() {
     let rank = rank_arguments();
-    let mut command = std::process::Command::new(&rank[0]);
+    let mut command = common::alone(&rank[0]);
     command.args(&rank[1..]).env("SLURM_NTASKS", "4");
-    for name in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"] {
-        command.env_remove(name);
-    }
-    let ended = run(command);
+    let ended = run_one_at_a_time(command);
     assert_eq!(ended.code, Some(4), "{}", ended.all());
     assert!(
         ended.stderr.contains(", phase start: MPI: SLURM_NTASKS says 4 ranks, but this program"),
@@ -253,9 +204,9 @@ fn the_wrong_launcher_is_refused() {
 #[test]
 fn a_panic_of_a_lone_process_is_one_line() {
     let rank = rank_arguments();
-    let mut command = std::process::Command::new(&rank[0]);
+    let mut command = common::alone(&rank[0]);
     command.args(&rank[1..]).env("COMM_SCENARIO", "panic-0").env("RUST_BACKTRACE", "1");
-    let ended = run(command);
+    let ended = run_one_at_a_time(command);
     assert_eq!(ended.code, Some(101), "{}", ended.all());
     let lines = ended.lines();
     assert_eq!(lines.len(), 1, "{}", ended.all());
@@ -271,21 +222,12 @@ fn a_panic_of_a_lone_process_is_one_line() {
 #[cfg(feature = "mpi")]
 mod under_mpirun {
     use super::*;
+    use common::Ended;
 
     fn mpirun(ranks: usize, scenario: &str, timeout_s: u64) -> Ended {
-        let mpirun = std::env::var("MPIRUN").unwrap_or_else(|_| "mpirun".into());
-        let version = std::process::Command::new(&mpirun)
-            .arg("--version")
-            .output()
-            .unwrap_or_else(|error| panic!("these tests need MPI's launcher, but `{mpirun}` does not start: {error}"));
-        let mut command = std::process::Command::new(&mpirun);
-        if String::from_utf8_lossy(&version.stdout).contains("Open MPI") {
-            command.arg("--oversubscribe");
-        }
-        command.args(["-n", &ranks.to_string()]).args(rank_arguments());
-        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        let mut command = common::mpirun(ranks, rank_arguments());
         command.env("COMM_SCENARIO", scenario).env("COMM_TIMEOUT_S", timeout_s.to_string());
-        run(command)
+        run_one_at_a_time(command)
     }
 
     fn assert_finished(ended: &Ended, ranks: usize) {
@@ -324,13 +266,6 @@ mod under_mpirun {
         assert_finished(&mpirun(3, "nap", 2), 3);
     }
 
-    fn eventually(what: impl Fn() -> bool) -> bool {
-        (0..100).any(|_| {
-            std::thread::sleep(Duration::from_millis(50));
-            what()
-        })
-    }
-
     /// A rank that is stopped is named by rank 0, or by rank 1 where it is rank 0, soon after the time-out.
     #[test]
     fn a_stopped_rank_is_given_up() {
@@ -346,7 +281,7 @@ mod under_mpirun {
             let pid = ended.stdout.split("stopped ").nth(1).and_then(|rest| rest.split_whitespace().next());
             // mpirun may be gone a moment before what it has killed.
             assert!(
-                eventually(|| !std::path::Path::new("/proc").join(pid.unwrap()).exists()),
+                common::eventually(|| !std::path::Path::new("/proc").join(pid.unwrap()).exists()),
                 "mpirun left the stopped rank behind"
             );
         }

@@ -10,6 +10,7 @@ use crate::{
     backend::select::Backend,
     bench::{drill::Drill, workload::Exchange},
     error::{Error, Result},
+    failure::{MAX_LOG2_FAILURE, failure_probability},
     params::LweParams,
 };
 use values::{Count, Seed, count, positive, seconds};
@@ -120,7 +121,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "HEX")]
     pub seed: Option<Seed>,
     /// Study of noise, not the standard: draw all small vectors from the rounded Gaussian of width S
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub sigma: Option<f64>,
     /// Run a set whose decryption-failure bound is above 2^-64 all the same
     #[arg(long)]
@@ -158,7 +159,7 @@ pub struct ParamsArgs {
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub n: Vec<usize>,
     /// The rounded Gaussian of width S instead of the standard's noise
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub sigma: Option<f64>,
     /// Where the results go.
     #[command(flatten)]
@@ -222,7 +223,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Reply>
 fn check(command: &Command) -> Result<()> {
     match command {
         Command::Run(args) => {
-            parameter_set(args.n, args.sigma)?;
+            let params = parameter_set(args.n, args.sigma)?;
+            if !args.force {
+                refuse_failing(&params, args.sigma)?;
+            }
             let outputs = [&args.output.json, &args.csv];
             if let [Some(json), Some(csv)] = outputs
                 && json == csv
@@ -236,6 +240,20 @@ fn check(command: &Command) -> Result<()> {
         Command::Info(_) | Command::Selftest(_) => {}
     }
     Ok(())
+}
+
+/// Refuses a set whose decryption-failure bound is too high.
+fn refuse_failing(params: &LweParams, sigma: Option<f64>) -> Result<()> {
+    let failure = failure_probability(params);
+    match failure.log2_per_encaps {
+        Some(log2) if !failure.acceptable() => Err(Error::Usage(format!(
+            "n = {}{}: an encapsulation fails with a probability of up to 2^{log2:.1}, above 2^{MAX_LOG2_FAILURE}; \
+             --force runs it all the same",
+            params.n(),
+            sigma.map_or(String::new(), |sigma| format!(", sigma = {sigma}")),
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The parameter set that `--n` and `--sigma` name.

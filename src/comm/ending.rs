@@ -72,6 +72,7 @@ pub fn abort(code: i32, message: &str) -> ! {
             thread::park();
         }
     }
+    signals::be_silent();
     say(message);
     signals::silence_neighbours();
     let _limit = Watchdog::arm(GRACE, code, None);

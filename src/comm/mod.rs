@@ -124,6 +124,9 @@ impl Comm {
         ending::set_context(rank, host.clone(), transport.abort());
         let pulse = RefCell::new(Pulse::new(rank, size, timeout));
         let mut comm = Comm { transport, hosts: Vec::new(), timeout, pulse };
+        if size > 1 {
+            signals::listen();
+        }
         // A host name has no line break.
         let mine = format!("{} {host}", std::process::id());
         let all = comm.gather(mine.as_bytes())?.unwrap_or_default().join(&b'\n');
@@ -269,6 +272,8 @@ impl Comm {
     pub fn finish(self, code: i32) -> Result<i32> {
         self.set_phase("finish");
         let code = self.max_i32(code)?;
+        // A launcher ends the others by SIGTERM as soon as one rank has ended with an error.
+        signals::be_silent();
         // MPI may be left only once every sign of life has been received. A goodbye is the last one on its way, and
         // messages of one source and tag do not overtake each other (MPI 3.1, 3.5).
         self.pulse.borrow_mut().say_goodbye();

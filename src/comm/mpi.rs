@@ -5,6 +5,7 @@ use std::{
     cell::RefCell,
     ffi::{c_int, c_void},
     mem::{ManuallyDrop, MaybeUninit},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use ::mpi::{
@@ -12,8 +13,11 @@ use ::mpi::{
     ffi,
 };
 
-use super::{PIECE_BYTES, Pending, TAG_PULSE, Transport, single::Single};
+use super::{PIECE_BYTES, Pending, TAG_PULSE, Transport, launcher, single::Single};
 use crate::error::{Error, Result};
+
+/// Whether a launcher started this process.
+static LAUNCHED: AtomicBool = AtomicBool::new(false);
 
 /// The transport of MPI_COMM_WORLD.
 pub(super) struct Mpi {
@@ -27,6 +31,8 @@ pub(super) struct Mpi {
 
 impl Mpi {
     pub(super) fn start() -> Result<Mpi> {
+        // Asked before MPI starts: Open MPI sets such variables itself.
+        LAUNCHED.store(launcher::rank(launcher::environment).is_some(), Ordering::SeqCst);
         let (universe, threading) = environment::initialize_with_threading(Threading::Funneled)
             .ok_or_else(|| Error::Mpi("MPI was started before".into()))?;
         let universe = RefCell::new(Some(ManuallyDrop::new(universe)));
@@ -80,10 +86,20 @@ fn count(status: &ffi::MPI_Status) -> Result<usize> {
 
 /// Ends all ranks; from any thread. MPI asks for calls from the main thread alone, but here nothing is left to lose,
 /// and the caller's watchdog ends the process if MPI does not.
+///
+/// A rank by itself without a launcher leaves MPI in good order: MPI_Abort would add lines of its own.
 fn abort(code: i32) -> ! {
     if environment::is_initialized() && !environment::is_finalized() {
-        // SAFETY: MPI is initialized and not finalized.
-        unsafe { ffi::MPI_Abort(world(), code) };
+        let mut size = 0;
+        // SAFETY: MPI is initialized and not finalized; the pointer is to a live integer.
+        unsafe {
+            ffi::MPI_Comm_size(world(), &mut size);
+            if size == 1 && !LAUNCHED.load(Ordering::SeqCst) {
+                ffi::MPI_Finalize();
+            } else {
+                ffi::MPI_Abort(world(), code);
+            }
+        }
     }
     std::process::exit(code)
 }

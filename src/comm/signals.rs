@@ -1,18 +1,30 @@
 //! SIGTERM: how launchers end the other ranks when one was killed. mpirun names the rank, but not what the job did;
 //! the first rank of its host that lives says so. Where a rank ended the job itself, its own line is the only one.
 
-use std::{fs, sync::OnceLock, thread, time::Duration};
+use std::{
+    fs,
+    sync::{
+        Arc, LazyLock, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use nix::libc;
-use signal_hook::{consts::SIGTERM, iterator::Signals, low_level::emulate_default_handler};
+use signal_hook::{consts::SIGTERM, flag, iterator::Signals, low_level::emulate_default_handler};
 
 use super::ending;
 
-/// How long a rank looks around before it speaks, and half as long as silent ranks outlive the signal, so that the
-/// one that speaks finds only the killed ones gone.
+/// How long the rank that would speak waits for the word of another.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long silent ranks outlive the signal, so that the one that speaks finds only the killed ones gone. mpirun
+/// waits for a second before it kills.
+const OUTLIVE: Duration = Duration::from_millis(500);
 
 static NEIGHBOURS: OnceLock<Vec<Neighbour>> = OnceLock::new();
+/// It is said, or needs no word, why the job ends.
+static SAID: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Another rank of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,35 +38,44 @@ fn said() -> i32 {
     libc::SIGRTMIN() + 9
 }
 
+/// Heeds [`said`], which would end this process: call it before others learn this process's number.
+pub(super) fn listen() {
+    // It fails for no signal that may be caught.
+    let _ = flag::register(said(), SAID.clone());
+}
+
 /// From here on SIGTERM ends this process as ever; where ranks of this host are gone without a word, the first one
 /// that lives says one line before. `neighbours` are the other ranks of this host.
 pub(super) fn say_when_ended(rank: usize, neighbours: Vec<Neighbour>) {
+    if neighbours.is_empty() {
+        return;
+    }
     let neighbours = NEIGHBOURS.get_or_init(|| neighbours);
-    let Ok(mut signals) = Signals::new([SIGTERM, said()]) else { return };
+    let Ok(mut signals) = Signals::new([SIGTERM]) else { return };
     let watch = move || {
-        let mut silent = false;
-        loop {
-            let (terms, says): (Vec<i32>, Vec<i32>) = signals.wait().partition(|&signal| signal == SIGTERM);
-            silent |= !says.is_empty();
-            if terms.is_empty() {
-                continue;
-            }
-            thread::sleep(LOOK);
-            silent |= signals.pending().any(|signal| signal == said());
+        for _ in signals.forever() {
+            // At once, before others end of the same signal.
             let gone: Vec<usize> =
                 neighbours.iter().filter(|other| !lives(other.pid)).map(|other| other.rank).collect();
             let first = neighbours.iter().all(|other| other.rank > rank || gone.contains(&other.rank));
-            if !silent && first && !gone.is_empty() {
+            thread::sleep(LOOK);
+            if first && !gone.is_empty() && !SAID.load(Ordering::SeqCst) {
+                silence_neighbours();
                 ending::say(&message(&gone));
             } else {
-                thread::sleep(LOOK);
+                thread::sleep(OUTLIVE - LOOK);
             }
             // Ends the process.
             let _ = emulate_default_handler(SIGTERM);
         }
     };
-    // Without the thread the signals end the process in silence, as they do by default.
+    // Without the thread the signal ends the process in silence, as it does by default.
     let _ = thread::Builder::new().name("signals".into()).spawn(watch);
+}
+
+/// From here on this rank has nothing to say: the job ends in good order.
+pub(super) fn be_silent() {
+    SAID.store(true, Ordering::SeqCst);
 }
 
 /// Tells the other ranks of this host that the line about the job's end is out.

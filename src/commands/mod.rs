@@ -17,6 +17,7 @@ use crate::{
     error::Error,
     machine,
     report::output::{self, Output},
+    selftest::{Failure, built_in},
 };
 
 /// Does what `command` says on this rank and returns the exit code. `started` is when the program began.
@@ -37,7 +38,7 @@ pub fn execute(command: Command, started: Instant) -> i32 {
         Command::Selftest(args) => selftest::execute(args, &comm),
         Command::Params(_) => unreachable!("params needs no ranks and has returned"),
     };
-    let code = result.unwrap_or_else(|error| comm::abort(exit_code(&error), &format!("{error:#}")));
+    let code = result.unwrap_or_else(|error| comm::abort(exit_code(&error), &error.to_string()));
     comm.finish(code).unwrap_or_else(|error| comm::abort(error.exit_code(), &error.to_string()))
 }
 
@@ -46,7 +47,7 @@ fn alone(result: Result<()>) -> i32 {
     match result {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("lwe-mpi: {error:#}");
+            output::to_stderr(&format!("lwe-mpi: {error}\n"));
             exit_code(&error)
         }
     }
@@ -82,10 +83,12 @@ fn core_share(comm: &Comm) -> Result<usize> {
 /// Runs the built-in known answers on this rank's device, as before any work.
 fn require_known_answers(opened: &Opened, comm: &Comm) -> Result<()> {
     comm.set_phase("known answers");
-    let outcome = crate::selftest::built_in(&opened.ops);
+    let outcome = built_in(&opened.ops);
     match outcome.failures.first() {
         None => Ok(()),
-        Some((name, difference)) => Err(Error::Wrong(format!("known answer {name}: {difference}")).into()),
+        Some(Failure { name, difference, .. }) => {
+            Err(Error::Wrong(format!("known answer {name}: {difference}")).into())
+        }
     }
 }
 
@@ -107,7 +110,7 @@ impl Outputs {
     fn write(self, table: &str, document: &impl Serialize) -> Result<()> {
         if !self.quiet {
             if self.table_on_stderr {
-                eprint!("{table}");
+                output::to_stderr(table);
             } else {
                 output::to_stdout(table)?;
             }

@@ -17,9 +17,13 @@ use crate::{
     cli::{self, RunArgs},
     comm::Comm,
     error::Error,
-    failure::{FailureProbability, MAX_LOG2_FAILURE, failure_probability},
+    failure::{FailureProbability, failure_probability},
     params::{INSECURE_LABEL, LweParams},
-    report::{RunReport, SCHEMA_VERSION, STUDY_LABEL, csv, output::Output, table},
+    report::{
+        RunReport, SCHEMA_VERSION, STUDY_LABEL, csv,
+        output::{self, Output},
+        table,
+    },
     schemes::lwe::LweKem,
 };
 
@@ -27,9 +31,10 @@ pub(super) fn execute(args: &RunArgs, comm: &Comm, started: Instant) -> Result<i
     comm.set_phase("check the flags");
     let params = cli::parameter_set(args.n, args.sigma)?;
     let failure = failure_probability(&params);
-    refuse_failing(args, &failure)?;
     let first = comm.rank() == 0;
+    // What is wrong on every rank is said once: the others wait for rank 0.
     if let Some(drill) = &args.drill
+        && first
         && drill.rank >= comm.size()
     {
         return Err(Error::Usage(format!("--drill: there is no rank {}", drill.rank)).into());
@@ -40,7 +45,7 @@ pub(super) fn execute(args: &RunArgs, comm: &Comm, started: Instant) -> Result<i
     let csv = if first { args.csv.as_deref().map(Output::open).transpose()? } else { None };
     let label = label(&params, args.sigma);
     if let (true, Some(label)) = (first, &label) {
-        eprintln!("lwe-mpi: n = {}: {label}", args.n);
+        output::to_stderr(&format!("lwe-mpi: n = {}: {label}\n", args.n));
     }
 
     let opened = open_device(&args.job, comm)?;
@@ -78,19 +83,6 @@ fn right(report: &RunReport) -> bool {
 }
 
 const IRREPRODUCIBLE: &str = "passes with the same seed gave different results";
-
-fn refuse_failing(args: &RunArgs, failure: &FailureProbability) -> Result<(), Error> {
-    if failure.acceptable() || args.force {
-        return Ok(());
-    }
-    let log2 = failure.log2_per_encaps.unwrap_or(f64::NEG_INFINITY);
-    Err(Error::Usage(format!(
-        "n = {}{}: an encapsulation fails with a probability of up to 2^{log2:.1}, above 2^{MAX_LOG2_FAILURE}; \
-         --force runs it all the same",
-        args.n,
-        args.sigma.map_or(String::new(), |sigma| format!(", sigma = {sigma}")),
-    )))
-}
 
 fn label(params: &LweParams, sigma: Option<f64>) -> Option<String> {
     let labels = [sigma.map(|_| STUDY_LABEL), params.insecure().then_some(INSECURE_LABEL)];

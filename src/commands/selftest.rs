@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 
 use super::{Outputs, open_device};
@@ -11,7 +11,7 @@ use crate::{
     comm::Comm,
     error::Error,
     report::SCHEMA_VERSION,
-    selftest::{self, Outcome, Vectors},
+    selftest::{self, Failure, Outcome, Vectors},
 };
 
 /// How many failures are shown one by one.
@@ -54,31 +54,33 @@ pub(super) fn execute(args: &SelftestArgs, comm: &Comm) -> Result<i32> {
     Ok(code)
 }
 
-/// Rank 0 reads the file, for all.
+/// Rank 0 reads the file, for all; what is wrong with it is said once, as the others wait for rank 0.
 fn read(path: &str, comm: &Comm) -> Result<Vectors> {
-    let text = if comm.rank() == 0 {
-        std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source })?
-    } else {
-        Vec::new()
-    };
-    let text = comm.broadcast(text)?;
-    let text = std::str::from_utf8(&text).context("not a text file");
-    let text = text.map_err(|error| Error::Io {
+    let mut bytes = Vec::new();
+    if comm.rank() == 0 {
+        bytes = std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
+        parse(path, &bytes)?;
+    }
+    parse(path, &comm.broadcast(bytes)?)
+}
+
+fn parse(path: &str, bytes: &[u8]) -> Result<Vectors> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Error::Io {
         path: path.into(),
-        source: std::io::Error::new(std::io::ErrorKind::InvalidData, format!("{error:#}")),
+        source: std::io::Error::new(std::io::ErrorKind::InvalidData, "not a text file"),
     })?;
     Ok(Vectors::parse(path, text)?)
 }
 
 /// A test counts as passed where it passed on every rank.
 fn document(args: &SelftestArgs, comm: &Comm, all: &[Outcome]) -> Document {
-    let mut failed: BTreeMap<&str, String> = BTreeMap::new();
+    let mut failed: BTreeMap<usize, String> = BTreeMap::new();
     for (rank, outcome) in all.iter().enumerate() {
-        for (name, difference) in &outcome.failures {
-            failed.entry(name).or_insert_with(|| format!("{name}, rank {rank}: {difference}"));
+        for Failure { index, name, difference } in &outcome.failures {
+            failed.entry(*index).or_insert_with(|| format!("{name}, rank {rank}: {difference}"));
         }
     }
-    let tests = all[0].passed + all[0].failures.len();
+    let tests = all[0].tests();
     Document {
         schema_version: SCHEMA_VERSION,
         program_version: env!("CARGO_PKG_VERSION"),

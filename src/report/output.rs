@@ -1,8 +1,8 @@
 //! Where reports go: files written beside their place and renamed into it, or standard output.
 
 use std::{
-    fs,
-    io::{self, Write},
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Write},
     path::{Path, PathBuf},
 };
 
@@ -14,12 +14,19 @@ use crate::error::{Error, Result};
 pub enum Output {
     /// Standard output.
     Stdout,
-    /// A file beside `path` that takes its place once it is whole.
+    /// A file, replaced as a whole.
     File {
-        /// Where the report goes.
+        /// What the user called it.
+        name: String,
+        /// Where it lies: links are followed.
         path: PathBuf,
-        /// What is written meanwhile; removed where the program ends before.
-        beside: NamedTempFile,
+    },
+    /// A pipe or a device, which is written to where it is.
+    Stream {
+        /// What the user called it.
+        name: String,
+        /// The open pipe or device.
+        file: File,
     },
 }
 
@@ -32,36 +39,63 @@ impl Output {
         if name == "-" {
             return Ok(Output::Stdout);
         }
-        let failed = |source| Error::Io { path: name.into(), source };
-        let path = PathBuf::from(name);
-        if path.is_dir() {
-            return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));
+        Self::find(name).map_err(|source| failed(name, source))
+    }
+
+    fn find(name: &str) -> io::Result<Self> {
+        let path = match fs::metadata(name) {
+            Ok(found) if found.is_dir() => return Err(ErrorKind::IsADirectory.into()),
+            Ok(found) => {
+                // What is there must be replaceable too: a file that may not be written is not silently replaced.
+                let file = OpenOptions::new().append(true).open(name)?;
+                if !found.is_file() {
+                    return Ok(Output::Stream { name: name.into(), file });
+                }
+                fs::canonicalize(name)?
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound && !name.ends_with('/') => PathBuf::from(name),
+            Err(error) => return Err(error),
+        };
+        if path.file_name().is_none() {
+            return Err(ErrorKind::NotFound.into());
         }
-        // What is there must be replaceable too: a file that may not be written is not silently replaced.
-        if path.exists() {
-            fs::OpenOptions::new().append(true).open(&path).map_err(failed)?;
-        }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let beside = tempfile::Builder::new().prefix(".lwe-mpi-").tempfile_in(folder).map_err(failed)?;
-        Ok(Output::File { path, beside })
+        // Removed at once: a run that is killed leaves nothing behind.
+        beside(&path)?;
+        Ok(Output::File { name: name.into(), path })
     }
 
     /// Writes the whole report.
     ///
     /// # Errors
-    /// [`Error::Io`] where the file cannot be written; a closed standard output is none.
+    /// [`Error::Io`] where the file cannot be written; a closed standard output or pipe is none.
     pub fn write(self, text: &str) -> Result<()> {
         match self {
             Output::Stdout => to_stdout(text),
-            Output::File { path, mut beside } => {
-                let failed = |source| Error::Io { path: path.display().to_string(), source };
-                beside.write_all(text.as_bytes()).and_then(|()| beside.as_file().sync_all()).map_err(failed)?;
-                keep_mode(&path, &beside).map_err(failed)?;
-                beside.persist(&path).map_err(|error| failed(error.error))?;
-                Ok(())
-            }
+            Output::File { name, path } => replace(&path, text).map_err(|source| failed(&name, source)),
+            Output::Stream { name, file } => write_all(file, text).map_err(|source| failed(&name, source)),
         }
     }
+}
+
+fn failed(name: &str, source: io::Error) -> Error {
+    Error::Io { path: name.into(), source }
+}
+
+/// A new file in the folder of `path`, removed when it is dropped.
+fn beside(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::metadata(folder)?;
+    // The kind alone: the whole error names the file beside.
+    tempfile::Builder::new().prefix(".lwe-mpi-").tempfile_in(folder).map_err(|error| error.kind().into())
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut beside = beside(path)?;
+    beside.write_all(text.as_bytes())?;
+    beside.as_file().sync_all()?;
+    keep_mode(path, &beside)?;
+    beside.persist(path)?;
+    Ok(())
 }
 
 /// Gives the new file the permissions of the one that it replaces, or those of any new file.
@@ -83,11 +117,18 @@ fn keep_mode(path: &Path, beside: &NamedTempFile) -> io::Result<()> {
 /// # Errors
 /// [`Error::Io`] for anything else.
 pub fn to_stdout(text: &str) -> Result<()> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::Io { path: "standard output".into(), source: error })
-        }
+    write_all(io::stdout().lock(), text).map_err(|source| failed("standard output", source))
+}
+
+/// Writes to standard error; there is nowhere left to say that it failed.
+pub fn to_stderr(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// That nobody reads it any more is no error.
+fn write_all(mut to: impl Write, text: &str) -> io::Result<()> {
+    match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
     }
 }

@@ -177,13 +177,13 @@ impl<'a, O: Ops> LweKem<'a, O> {
         Ok(count)
     }
 
-    /// Ciphertexts per key.
-    fn per_key(keys: &Keys<O>, batch: &Batch<O>) -> Result<usize, KemError> {
-        if keys.count == 0 || batch.count == 0 || !batch.count.is_multiple_of(keys.count) {
-            let expected = keys.count * (batch.count / keys.count.max(1)).max(1);
-            return Err(KemError::Length { what: "ciphertexts of all keys", expected, got: batch.count });
+    /// Ciphertexts per key, of `count`.
+    fn per_key(keys: &Keys<O>, count: usize) -> Result<usize, KemError> {
+        if keys.count == 0 || count == 0 || !count.is_multiple_of(keys.count) {
+            let expected = keys.count * (count / keys.count.max(1)).max(1);
+            return Err(KemError::Length { what: "ciphertexts of all keys", expected, got: count });
         }
-        Ok(batch.count / keys.count)
+        Ok(count / keys.count)
     }
 
     fn download(&self, buffer: &O::Bytes, len: usize) -> Result<Vec<u8>> {
@@ -300,7 +300,7 @@ impl<O: Ops> Kem for LweKem<'_, O> {
         for (i, dk) in dks.chunks_exact(dk_bytes).enumerate() {
             let (s, rest) = dk.split_at(n);
             let (ek, rest) = rest.split_at(ek_bytes);
-            let (h, z) = rest.split_at(SEED_BYTES);
+            let h = &rest[..SEED_BYTES];
             // Decaps 1. The whole of s is read whatever it holds; only the verdict leaves.
             let bound = i16::from(self.params.secret_bound());
             let outside = s.iter().fold(0, |sum, &x| {
@@ -315,7 +315,10 @@ impl<O: Ops> Kem for LweKem<'_, O> {
             }
             eks.extend_from_slice(ek);
             self.ops.upload(s, &mut s_bytes, i * n);
-            self.ops.upload(z, &mut keys.d_z, i * SEEDS + SEED_BYTES);
+        }
+        // Only when all are well: a refused call leaves the keys as they were.
+        for (i, dk) in dks.chunks_exact(dk_bytes).enumerate() {
+            self.ops.upload(&dk[dk_bytes - SEED_BYTES..], &mut keys.d_z, i * SEEDS + SEED_BYTES);
         }
         self.expand_ek(&eks, keys);
         self.ops.load_small(count, Rows::packed(&s_bytes, n), &mut keys.s);
@@ -345,8 +348,9 @@ impl<O: Ops> Kem for LweKem<'_, O> {
     }
 
     fn encaps_derand(&self, keys: &Keys<O>, coins: &[u8], batch: &mut Batch<O>) -> Result<()> {
-        batch.count = Self::count("encaps coins", coins, SEED_BYTES, batch.capacity)?;
-        let per_key = Self::per_key(keys, batch)?;
+        let count = Self::count("encaps coins", coins, SEED_BYTES, batch.capacity)?;
+        let per_key = Self::per_key(keys, count)?;
+        batch.count = count;
         self.ops.upload(coins, &mut batch.m, 0);
         self.derive_coins(keys, per_key, batch);
         self.encrypt(keys, per_key, batch, false);
@@ -364,7 +368,7 @@ impl<O: Ops> Kem for LweKem<'_, O> {
         if !keys.has_secret {
             return Err(KemError::NoSecret.into());
         }
-        let per_key = Self::per_key(keys, batch)?;
+        let per_key = Self::per_key(keys, batch.count)?;
         let (count, c_bytes) = (batch.count, self.params.c_bytes());
         // 2. m'.
         let c = Rows::packed(&batch.c, c_bytes);

@@ -1,0 +1,475 @@
+//! The program as its users meet it: every wrong flag, every subcommand, every place for output. One process each.
+
+mod common;
+
+use std::{
+    fs::{self, File},
+    io::Read,
+    os::unix::fs::{FileTypeExt, PermissionsExt},
+    time::Duration,
+};
+
+use common::{Ended, PROGRAM, alone, lwe_mpi, names, run, run_into, with_flags};
+use lwe_mpi::{
+    params::{INSECURE_LABEL, PAPER_DIMENSIONS},
+    report::{RunReport, STUDY_LABEL},
+};
+use serde_json::Value;
+
+/// A run of a moment.
+const SMALL: &str = "run --n 32 --keys 2 --encaps 2 --warmup 0 --repeat 1 --seed 1";
+/// A run that would take minutes.
+const LONG: &str = "run --n 8192 --keys 64 --encaps 64";
+
+/// One line of the program's own and nothing else.
+#[track_caller]
+fn only_line(ended: &Ended) -> &str {
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert!(ended.stdout.is_empty() && lines.len() == 1 && lines[0].starts_with("lwe-mpi: "), "{}", ended.all());
+    lines[0]
+}
+
+#[test]
+fn every_wrong_flag_is_one_line_and_code_2() {
+    let long_seed = format!("--seed {}", "0".repeat(65));
+    for (flags, hint) in [
+        ("--kesy 3", "'--keys'"),
+        ("--kes=3", "--kes"),
+        ("-x", "-x"),
+        ("fly", "'fly'"),
+        ("selftset", "'selftest'"),
+        ("run extra", "'extra'"),
+        ("params 64", "'64'"),
+        ("--n", "--n"),
+        ("--n x", "--n"),
+        ("--n 0", "from 32 to 32768"),
+        ("--n 33", "multiple of 32"),
+        ("--n 32800", "from 32 to 32768"),
+        ("--n 65536", "from 32 to 32768"),
+        ("--n -32", "-3"),
+        ("--n 32 --n 64", "--n"),
+        ("--keys 0", "at least 1"),
+        ("--keys 1.5", "--keys"),
+        ("--encaps 0", "at least 1"),
+        ("--encaps 99999999999999999999", "--encaps"),
+        ("--repeat 0", "at least 1"),
+        ("--warmup -1", "-1"),
+        ("--batch 0", "at least 1"),
+        ("--batch x", "\"auto\""),
+        ("--threads 0", "at least 1"),
+        ("--threads many", "\"auto\""),
+        ("--seed=", "hexadecimal"),
+        ("--seed xyz", "hexadecimal"),
+        (&long_seed, "64 hexadecimal"),
+        ("--n 1024 --sigma 0", "from 0.25 to 25"),
+        ("--n 1024 --sigma nan", "from 0.25 to 25"),
+        ("--n 1024 --sigma inf", "from 0.25 to 25"),
+        ("--n 1024 --sigma 100", "from 0.25 to 25"),
+        ("--n 1024 --sigma -1", "-1"),
+        ("--n 1024 --sigma wide", "--sigma"),
+        ("--scheme kyber", "lwe"),
+        ("--exchange x", "ring"),
+        ("--backend cuda", "cpu"),
+        ("--timeout 0", "time-out"),
+        ("--timeout 1.5", "time-out"),
+        ("--drill nonsense", "KIND@PHASE"),
+        ("--drill panic@lunch", "KIND@PHASE"),
+        ("--drill burn@encaps", "KIND@PHASE"),
+        ("--drill flip@keygen", "decaps"),
+        ("--drill kill@encaps:one", "number"),
+        ("--n 32 --drill panic@encaps:9", "no rank 9"),
+        ("--json same --csv same", "same"),
+        ("--json - --csv -", "both"),
+        ("--n 32 params", "params"),
+        ("params --n 64,33", "multiple of 32"),
+        ("params --n 64, --sigma 1", "--n"),
+        ("params --sigma 26", "from 0.25 to 25"),
+        ("info --threads 0", "at least 1"),
+        ("selftest --vectors", "--vectors"),
+    ] {
+        let ended = lwe_mpi(flags).expect(2);
+        assert!(only_line(&ended).contains(hint), "{flags}: {}", ended.all());
+    }
+}
+
+#[test]
+fn sets_that_fail_too_often_run_forced_only() {
+    for flags in ["--n 32768 --sigma 3.2", "--n 1024 --sigma 8"] {
+        let ended = lwe_mpi(flags).expect(2);
+        let line = only_line(&ended);
+        assert!(line.contains("2^-64") && line.contains("--force") && line.contains("sigma = "), "{line}");
+        assert!(ended.took < Duration::from_secs(10), "{}", ended.all());
+    }
+    // 14 % of all bits fail: no encapsulation survives.
+    let forced = "--n 1024 --sigma 8 --force --keys 1 --encaps 2 --warmup 0 --repeat 1 --seed 1 --json -";
+    let report = lwe_mpi(forced).expect(1).json();
+    assert_eq!((&report["agreement"]["agreed"], &report["agreement"]["total"]), (&0.into(), &2.into()));
+    assert_eq!(report["agreement"]["failures"][1]["fault"], "the two sides hold different secrets");
+    assert!(report["warnings"].to_string().contains("forced"), "{report}");
+    assert_eq!(report["failure_log2"], 0.0);
+    // Wider than the standard, and still fit to run.
+    let ended = lwe_mpi("--n 1024 --sigma 2 --keys 1 --encaps 1 --warmup 0 --repeat 1 --json -").expect(0);
+    assert_eq!((&ended.json()["label"], &ended.json()["sigma"]), (&STUDY_LABEL.into(), &2.0.into()));
+    assert!(ended.stderr.contains(STUDY_LABEL) && ended.stderr.contains("sigma = 2 (non-standard)"), "{}", ended.all());
+}
+
+#[test]
+fn help_and_version_are_on_stdout() {
+    for (flags, hint) in [
+        ("--help", "Exit codes"),
+        ("-h", "Usage: lwe-mpi"),
+        ("--version", concat!("lwe-mpi ", env!("CARGO_PKG_VERSION"))),
+        ("run --help", "Usage: lwe-mpi run"),
+        ("info --help", "Usage: lwe-mpi info"),
+        ("params --help", "Usage: lwe-mpi params"),
+        ("selftest --help", "Usage: lwe-mpi selftest"),
+    ] {
+        let ended = lwe_mpi(flags).expect(0);
+        assert!(ended.stdout.contains(hint) && ended.stderr.is_empty(), "{flags}: {}", ended.all());
+    }
+    let help = lwe_mpi("--help").stdout;
+    for flag in "scheme n keys encaps exchange warmup repeat batch seed sigma force drill timeout threads backend json \
+                 quiet csv help version"
+        .split_whitespace()
+    {
+        assert!(help.contains(&format!("--{flag}")), "{flag}");
+    }
+}
+
+#[test]
+fn a_closed_stdout_is_quiet() {
+    for flags in [
+        "--help",
+        "--version",
+        "params",
+        "params --json -",
+        "info",
+        "selftest",
+        SMALL,
+        &format!("{SMALL} --json -"),
+        &format!("{SMALL} --csv -"),
+    ] {
+        for also_stderr in [false, true] {
+            // Nobody reads from the first byte on, as after `| head -1` has what it wanted.
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            let mut shell = alone("sh");
+            shell.args(["-c", &format!("exec '{PROGRAM}' {flags} 2>&1")]);
+            let ended = run_into(if also_stderr { shell } else { with_flags(flags) }, writer.into()).expect(0);
+            assert!(!ended.stderr.contains("panic") && ended.failures().is_empty(), "{flags}: {}", ended.all());
+        }
+    }
+    for flags in ["--help", "params", "selftest"] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let ended = run_into(with_flags(flags), full.into()).expect(5);
+        assert!(only_line(&ended).contains("standard output: "), "{}", ended.all());
+    }
+}
+
+#[test]
+fn unwritable_outputs_are_found_before_any_work() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "").unwrap();
+    let long_name = "x".repeat(300);
+    let outputs = ["missing/out", ".", "file/out", "new/", "/proc/lwe-mpi-out", &long_name];
+    for output in outputs {
+        for flags in [format!("{LONG} --json {output}"), format!("{LONG} --csv {output}")] {
+            let mut command = with_flags(&flags);
+            command.current_dir(folder.path());
+            let ended = run(command).expect(5);
+            assert!(only_line(&ended).contains(&format!(": {output}: ")), "{flags}: {}", ended.all());
+            assert!(ended.took < Duration::from_secs(20), "{}", ended.all());
+        }
+    }
+    for command in ["params", "info", "selftest"] {
+        let ended = lwe_mpi(&format!("{command} --json /nowhere/out")).expect(5);
+        assert!(only_line(&ended).ends_with("/nowhere/out: No such file or directory (os error 2)"), "{}", ended.all());
+    }
+    let mut empty = with_flags(LONG);
+    empty.args(["--json", ""]);
+    only_line(&run(empty).expect(5));
+    assert_eq!(names(folder.path()), ["file"]);
+}
+
+#[test]
+fn a_run_that_fails_leaves_files_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let [json, csv] = ["old.json", "old.csv"].map(|name| folder.path().join(name));
+    for (kind, code) in [("error", Some(3)), ("panic", Some(101)), ("kill", None)] {
+        for path in [&json, &csv] {
+            fs::write(path, "precious").unwrap();
+        }
+        let ended =
+            lwe_mpi(&format!("{SMALL} --drill {kind}@decaps --json {} --csv {}", json.display(), csv.display()));
+        assert_eq!(ended.code, code, "{}", ended.all());
+        assert_eq!([&json, &csv].map(|path| fs::read_to_string(path).unwrap()), ["precious", "precious"]);
+        assert_eq!(names(folder.path()), ["old.csv", "old.json"], "{kind}");
+    }
+}
+
+#[test]
+fn files_are_replaced_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let [new, old, link] = ["new.json", "old.json", "link.json"].map(|name| folder.path().join(name));
+    fs::write(&old, "x".repeat(100_000)).unwrap();
+    fs::set_permissions(&old, fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink("old.json", &link).unwrap();
+    let mut texts = Vec::new();
+    for path in [&new, &link] {
+        let ended = lwe_mpi(&format!("{SMALL} --json {}", path.display())).expect(0);
+        assert!(ended.stdout.contains("agreement: 4 of 4"), "the table is on standard output: {}", ended.all());
+        let text = fs::read_to_string(path).unwrap();
+        texts.push(serde_json::from_str::<Value>(&text).unwrap()["fingerprint"].clone());
+    }
+    assert_eq!(texts[0], texts[1]);
+    assert_eq!(fs::metadata(&old).unwrap().permissions().mode() & 0o777, 0o640);
+    assert!(link.is_symlink() && fs::read_to_string(&old).unwrap().len() < 100_000);
+    assert_eq!(names(folder.path()), ["link.json", "new.json", "old.json"]);
+}
+
+/// A pipe or a device is written to, never replaced.
+#[test]
+fn pipes_stay_pipes() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || {
+            let mut text = String::new();
+            File::open(pipe).unwrap().read_to_string(&mut text).unwrap();
+            text
+        }
+    });
+    lwe_mpi(&format!("{SMALL} --json {}", pipe.display())).expect(0);
+    assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo(), "the pipe was replaced");
+    assert_eq!(serde_json::from_str::<Value>(&reader.join().unwrap()).unwrap()["command"], "run");
+    assert_eq!(names(folder.path()), ["pipe"]);
+}
+
+/// Asserts that `value` is `kind` at each of the dotted `paths`.
+#[track_caller]
+fn assert_kinds(value: &Value, kind: fn(&Value) -> bool, paths: &str) {
+    for path in paths.split_whitespace() {
+        let pointer = format!("/{}", path.replace('.', "/"));
+        let found = value.pointer(&pointer).unwrap_or_else(|| panic!("no {path} in {value}"));
+        assert!(kind(found), "{path}: {found}");
+    }
+}
+
+#[test]
+fn json_on_stdout_is_one_whole_document() {
+    let ended = lwe_mpi(&format!("{SMALL} --json -")).expect(0);
+    let report = ended.json();
+    assert!(ended.stderr.contains("agreement: 4 of 4") && ended.stderr.contains("keygen"), "{}", ended.all());
+    assert_kinds(
+        &report,
+        Value::is_u64,
+        "schema_version n keys encaps_per_key ranks agreement.agreed agreement.total warmup repeat hosts batch \
+         keys_per_group rounds sent_bytes_per_pass ranks_table.0.rank ranks_table.0.local_rank ranks_table.0.threads \
+         ranks_table.0.keys ranks_table.0.encaps ranks_table.0.peak_memory_bytes",
+    );
+    assert_kinds(
+        &report,
+        |value| value.as_str().is_some_and(|text| !text.is_empty()),
+        "program_version command scheme label exchange seed mpi_library backend backend_reason matrices fingerprint \
+         ranks_table.0.host ranks_table.0.device ranks_table.0.isa ranks_table.0.cores warnings.0",
+    );
+    assert_kinds(&report, Value::is_array, "ranks_table warnings agreement.failures");
+    assert_kinds(&report, Value::is_null, "sigma failure_log2 cold_pass_s");
+    assert_kinds(&report, Value::is_f64, "setup_s");
+    for phase in ["keygen", "encaps", "exchange", "decaps", "total"] {
+        let phase = &report["phases"][phase];
+        let [min, median, p95, max, per_s] = ["min_s", "median_s", "p95_s", "max_s", "per_s"]
+            .map(|name| phase[name].as_f64().unwrap_or_else(|| panic!("{name} in {phase}")));
+        assert!(0.0 < min && min <= median && median <= p95 && p95 <= max && per_s > 0.0, "{phase}");
+    }
+    assert_eq!((&report["n"], &report["keys"], &report["encaps_per_key"]), (&32.into(), &2.into(), &2.into()));
+    assert_eq!(report["seed"], format!("{:0>64}", 1));
+    assert_eq!(report["fingerprint"].as_str().unwrap().len(), 64);
+    assert!(report["ranks_table"][0]["peak_memory_bytes"].as_u64().unwrap() > 1 << 20);
+
+    // Neither more nor less than the type says.
+    let typed: RunReport = serde_json::from_value(report.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&typed).unwrap(), report);
+    // What did nothing has no times.
+    let lonely = lwe_mpi(&format!("{SMALL} --exchange none --json - --quiet")).expect(0).json();
+    assert_eq!(lonely["phases"]["exchange"].as_object().unwrap().values().filter(|v| v.is_null()).count(), 5);
+    assert_eq!(lonely["fingerprint"], report["fingerprint"]);
+}
+
+#[test]
+fn quiet_prints_the_label_alone() {
+    let label = format!("lwe-mpi: n = 32: {INSECURE_LABEL}\n");
+    let ended = lwe_mpi(&format!("{SMALL} --quiet")).expect(0);
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("", label.as_str()));
+    let ended = lwe_mpi(&format!("{SMALL} --json -")).expect(0);
+    assert_eq!(ended.stderr.matches(INSECURE_LABEL).count(), 1, "{}", ended.all());
+    assert_eq!(ended.json()["label"], INSECURE_LABEL);
+    let secure = lwe_mpi("--n 1024 --keys 1 --encaps 1 --warmup 0 --repeat 1 --quiet --json -").expect(0);
+    assert_eq!((secure.stderr.as_str(), &secure.json()["label"]), ("", &Value::Null));
+    for flags in ["info --quiet", "params --quiet", "selftest --quiet"] {
+        let ended = lwe_mpi(flags).expect(0);
+        assert!(ended.stdout.is_empty() && ended.stderr.is_empty(), "{flags}: {}", ended.all());
+    }
+}
+
+#[test]
+fn csv_agrees_with_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("run.csv");
+    let report = lwe_mpi(&format!("{SMALL} --json - --csv {} --quiet", csv.display())).expect(0).json();
+    let mut reader = csv::Reader::from_path(&csv).unwrap();
+    let heading = reader.headers().unwrap().clone();
+    let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 5);
+    for (row, phase) in rows.iter().zip(["keygen", "encaps", "exchange", "decaps", "total"]) {
+        let field = |name: &str| &row[heading.iter().position(|found| found == name).unwrap()];
+        assert_eq!(field("phase"), phase);
+        for name in ["scheme", "n", "keys", "encaps_per_key", "exchange", "ranks", "backend", "batch", "seed"] {
+            let expected = &report[name];
+            assert_eq!(field(name), expected.as_str().map_or(expected.to_string(), String::from), "{name}");
+        }
+        assert_eq!((field("fingerprint"), field("sigma")), (report["fingerprint"].as_str().unwrap(), ""));
+        assert_eq!((field("agreed"), field("total")), ("4", "4"));
+        for name in ["min_s", "median_s", "p95_s", "max_s", "per_s"] {
+            let (found, expected) =
+                (field(name).parse::<f64>().unwrap(), report["phases"][phase][name].as_f64().unwrap());
+            assert!((found / expected - 1.0).abs() < 1e-12, "{phase} {name}: {found}, {expected}");
+        }
+    }
+    let ended = lwe_mpi(&format!("{SMALL} --csv -")).expect(0);
+    assert_eq!(csv::Reader::from_reader(ended.stdout.as_bytes()).records().count(), 5, "{}", ended.all());
+    assert!(ended.stderr.contains("agreement: 4 of 4"), "{}", ended.all());
+}
+
+#[test]
+fn no_subcommand_is_run() {
+    let flags = SMALL.strip_prefix("run ").unwrap();
+    let [bare, named] = [flags, SMALL].map(|flags| lwe_mpi(&format!("{flags} --json -")).expect(0).json());
+    assert_eq!((&bare["fingerprint"], &bare["command"]), (&named["fingerprint"], &"run".into()));
+    // Without a seed, every run has its own.
+    let [a, b] = [(); 2].map(|()| lwe_mpi("--n 32 --keys 1 --encaps 1 --repeat 1 --json -").expect(0).json());
+    assert!(a["seed"] != b["seed"] && a["fingerprint"] != b["fingerprint"]);
+    let seed = a["seed"].as_str().unwrap();
+    let again = lwe_mpi(&format!("--n 32 --keys 1 --encaps 1 --repeat 1 --json - --seed {seed}")).expect(0).json();
+    assert_eq!(again["fingerprint"], a["fingerprint"]);
+}
+
+#[test]
+fn info_shows_this_machine() {
+    let info = lwe_mpi("info --json -").expect(0).json();
+    assert_kinds(&info, Value::is_u64, "schema_version ranks_table.0.threads ranks_table.0.available_bytes");
+    assert_kinds(&info, Value::is_array, "ranks_table.0.instruction_sets");
+    assert_eq!((&info["ranks"], &info["hosts"], &info["backend"]), (&1.into(), &1.into(), &"cpu".into()));
+    let library = info["mpi_library"].as_str().unwrap();
+    assert_eq!(library == "none (one process)", cfg!(not(feature = "mpi")), "{library}");
+    let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    assert_eq!(info["ranks_table"][0]["host"], host);
+    let table = lwe_mpi("info --threads 3").expect(0);
+    assert!(table.stdout.contains(library) && table.stdout.contains(&host), "{}", table.all());
+    assert_eq!(lwe_mpi("info --threads 3 --json -").json()["ranks_table"][0]["threads"], 3);
+}
+
+#[test]
+fn params_shows_every_set() {
+    let document = lwe_mpi("params --json - --quiet").expect(0).json();
+    assert_eq!(document["max_failure_log2"], -64.0);
+    let sets = document["sets"].as_array().unwrap();
+    let dimensions: Vec<u64> = sets.iter().map(|set| set["n"].as_u64().unwrap()).collect();
+    assert_eq!(dimensions, PAPER_DIMENSIONS.map(|n| n as u64));
+    for set in sets {
+        let n = set["n"].as_u64().unwrap();
+        let ek = 32 + 14 * n / 8;
+        let sizes = ["ek_bytes", "dk_bytes", "c_bytes", "k_bytes"].map(|name| set[name].as_u64().unwrap());
+        assert_eq!(sizes, [ek, n + ek + 64, 448 * n + 448, 32], "n = {n}");
+        assert_eq!((&set["scheme"], &set["runs_unforced"]), (&"lwe".into(), &true.into()));
+        assert_eq!(set["label"] == INSECURE_LABEL, n < 1024);
+        // About 2^-77 at the largest set, below 2^-140 elsewhere; at n = 32 no error reaches q/4.
+        match set["failure_log2_per_bit"].as_f64() {
+            None => assert_eq!(n, 32),
+            Some(log2) => assert!(log2 < if n == 32768 { -77.0 } else { -140.0 }, "n = {n}: {log2}"),
+        }
+    }
+    let chosen = lwe_mpi("params --n 64,1024 --sigma 8 --json - --quiet").expect(0).json();
+    let chosen = chosen["sets"].as_array().unwrap();
+    assert_eq!([&chosen[0]["n"], &chosen[1]["n"]], [64, 1024]);
+    assert!(chosen.iter().all(|set| set["label"].as_str().unwrap().contains(STUDY_LABEL) && set["sigma"] == 8.0));
+    assert_eq!(chosen[1]["runs_unforced"], false);
+    let wide = lwe_mpi("params --n 32768 --sigma 3.2 --json - --quiet").expect(0).json();
+    let rate = wide["sets"][0]["failure_log2_per_bit"].as_f64().unwrap().exp2();
+    assert!((0.24..0.25).contains(&rate), "{rate}");
+
+    let table = lwe_mpi("params").expect(0).stdout;
+    for n in PAPER_DIMENSIONS {
+        let row: Vec<&str> = table
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .find(|row: &Vec<&str>| row.len() > 5 && row[0] == "lwe" && row[1] == n.to_string())
+            .unwrap_or_else(|| panic!("n = {n}: {table}"));
+        assert_eq!(row[4], (448 * n + 448).to_string());
+    }
+}
+
+#[test]
+fn selftest_checks_what_it_is_given() {
+    let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors");
+    let built_in = lwe_mpi("selftest").expect(0);
+    assert_eq!((built_in.stdout.as_str(), built_in.stderr.as_str()), ("17 passed, 0 failed\n", ""));
+    let drbg: Value = serde_json::from_str(include_str!("vectors/ctr_drbg_cavp.json")).unwrap();
+    let drbg: usize = drbg.as_array().unwrap().iter().map(|group| group["tests"].as_array().unwrap().len()).sum();
+    for (file, passed) in [("lwe_kem.json", 12), ("ctr_drbg_cavp.json", drbg)] {
+        let document = lwe_mpi(&format!("selftest --vectors {tests}/{file} --json - --quiet")).expect(0).json();
+        let counts = [&document["passed"], &document["failed"], &document["ranks"]];
+        assert_eq!(counts.map(|count| count.as_u64().unwrap()), [passed as u64, 0, 1], "{document}");
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vectors.json");
+    let selftest = |text: &str| {
+        fs::write(&file, text).unwrap();
+        lwe_mpi(&format!("selftest --vectors {}", file.display()))
+    };
+    let mut kem: Value = serde_json::from_str(include_str!("vectors/lwe_kem.json")).unwrap();
+    let n = kem[3]["n"].clone();
+    kem[3]["shared_secret"] = "00".repeat(32).into();
+    kem[4]["d"] = "00".into();
+    let failed = selftest(&kem.to_string()).expect(1);
+    let lines: Vec<&str> = failed.stdout.lines().collect();
+    assert_eq!((lines.len(), lines[2]), (3, "10 passed, 2 failed"), "{}", failed.all());
+    assert!(lines[0].starts_with(&format!("LWE-KEM n = {n} test 3, rank 0: shared_secret: ")), "{}", failed.all());
+    assert!(lines[1].contains(" test 4, rank 0: "), "{}", failed.all());
+    let mut drbg: Value = serde_json::from_str(include_str!("vectors/ctr_drbg_cavp.json")).unwrap();
+    drbg.as_array_mut().unwrap().truncate(1);
+    let output = drbg[0]["tests"][0]["Output"].as_str().unwrap().to_string();
+    let flipped = if output.starts_with('0') { "1" } else { "0" };
+    drbg[0]["tests"][0]["Output"] = format!("{flipped}{}", &output[1..]).into();
+    let failed = selftest(&drbg.to_string()).expect(1);
+    assert!(failed.stdout.contains("CTR_DRBG AES-192 df group 0 test 0, rank 0: "), "{}", failed.all());
+
+    for text in ["", "{}", "[]", "[1]", "[{\"n\": 32}]", "\u{feff}[]", &kem.to_string().replace("shared", "lost")] {
+        let ended = selftest(text).expect(5);
+        assert!(only_line(&ended).contains(&format!(": {}: ", file.display())), "{text}: {}", ended.all());
+    }
+    fs::write(&file, [0xff, 0xfe]).unwrap();
+    let no_file = folder.path().join("missing.json");
+    for path in [&file, &no_file, &folder.path().to_path_buf()] {
+        let ended = lwe_mpi(&format!("selftest --vectors {}", path.display())).expect(5);
+        assert!(only_line(&ended).contains(&format!(": {}: ", path.display())), "{}", ended.all());
+    }
+}
+
+#[test]
+fn the_wrong_launcher_is_refused() {
+    for (variable, flags) in [("SLURM_NTASKS", SMALL), ("SLURM_STEP_NUM_TASKS", "info"), ("SLURM_NTASKS", "selftest")] {
+        let mut command = with_flags(flags);
+        command.env(variable, "4");
+        let ended = run(command).expect(4);
+        let line = only_line(&ended);
+        let advice = if cfg!(feature = "mpi") { "mpirun" } else { "--features mpi" };
+        assert!(line.contains(&format!("{variable} says 4 ranks")) && line.contains(advice), "{line}");
+    }
+    let mut command = with_flags("params --n 64");
+    command.env("SLURM_NTASKS", "4");
+    run(command).expect(0);
+}

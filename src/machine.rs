@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::{
     sched::{CpuSet, sched_getaffinity},
-    sys::resource::{UsageWho, getrusage},
+    sys::resource::{RLIM_INFINITY, Resource, UsageWho, getrlimit, getrusage},
     unistd::Pid,
 };
 
@@ -41,6 +41,15 @@ pub fn core_list(cores: &[usize]) -> String {
     runs.collect::<Vec<_>>().join(",")
 }
 
+/// How many cores a list as [`core_list`] writes it names.
+pub fn core_count(list: &str) -> usize {
+    let run = |run: &str| {
+        let (first, last) = run.split_once('-').unwrap_or((run, run));
+        Some(last.parse::<usize>().ok()? + 1 - first.parse::<usize>().ok()?)
+    };
+    list.split(',').filter_map(run).sum()
+}
+
 /// A rank's share of its cores, at least one: each core counts 1/(number of ranks on the host that may use it).
 /// `masks` holds the masks of all ranks of the host, this rank's included.
 pub fn core_share(mine: &[usize], masks: &[Vec<usize>]) -> usize {
@@ -58,15 +67,24 @@ pub fn peak_memory_bytes() -> u64 {
     getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| usage.max_rss() as u64 * 1024)
 }
 
-/// Memory that may still be allocated, in bytes: the system's estimate, or what the control group leaves, where that
-/// is less.
+/// Memory that may still be allocated, in bytes: the system's estimate, or what the control group or the limit of the
+/// address space (`ulimit -v`) leaves, where that is less.
 pub fn available_bytes() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = meminfo.lines().find_map(|line| {
         let kib = line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?;
         kib.trim().parse::<u64>().ok()
     });
-    available.map_or(u64::MAX, |kib| kib * 1024).min(cgroup_available_bytes().unwrap_or(u64::MAX))
+    let limits = [available.map(|kib| kib * 1024), cgroup_available_bytes(), address_space_bytes()];
+    limits.into_iter().flatten().min().unwrap_or(u64::MAX)
+}
+
+/// What the limit of the address space leaves, where there is one.
+fn address_space_bytes() -> Option<u64> {
+    let (limit, _) = getrlimit(Resource::RLIMIT_AS).ok().filter(|&(soft, _)| soft != RLIM_INFINITY)?;
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix("kB"))?;
+    Some(limit.saturating_sub(size.trim().parse::<u64>().ok()? * 1024))
 }
 
 /// What the innermost limit of this process's control groups (version 2) leaves.
@@ -110,6 +128,7 @@ mod tests {
     #[test]
     fn core_lists_read_like_taskset() {
         assert_eq!(core_list(&[0, 1, 2, 3, 8]), "0-3,8");
+        assert_eq!((core_count("0-3,8"), core_count("5"), core_count("")), (5, 1, 0));
         assert_eq!(core_list(&[5]), "5");
         assert_eq!(core_list(&[]), "");
     }

@@ -473,3 +473,33 @@ fn the_wrong_launcher_is_refused() {
     command.env("SLURM_NTASKS", "4");
     run(command).expect(0);
 }
+
+#[test]
+fn what_cannot_fit_is_refused_before_any_work() {
+    for (flags, code, hint) in [
+        ("--n 32 --keys 1 --encaps 1000000000000", 3, "GB"),
+        ("--n 32 --keys 18446744073709551615 --encaps 1", 3, "GB"),
+        ("--n 32768 --keys 1 --encaps 1000000 --batch 1000000", 3, "GB"),
+        ("--n 32 --keys 4294967296 --encaps 4294967296", 2, "--keys"),
+        ("--n 32 --repeat 18446744073709551615", 2, "--repeat"),
+        ("--n 32 --threads 2000", 2, "threads"),
+        ("selftest --vectors /dev/zero", 5, "/dev/zero: "),
+    ] {
+        let ended = lwe_mpi(flags).expect(code);
+        let lines: Vec<&str> = ended.stderr.lines().filter(|line| !line.contains("insecure size")).collect();
+        let [line] = lines[..] else { panic!("{flags}: {}", ended.all()) };
+        assert!(line.starts_with("lwe-mpi: ") && line.contains(hint), "{flags}: {}", ended.all());
+        assert!(ended.took < Duration::from_secs(30), "{flags}: {}", ended.all());
+    }
+}
+
+#[test]
+fn wrong_results_are_said_in_quiet_too() {
+    let ended = lwe_mpi(&format!("{SMALL} --quiet --drill flip@decaps")).expect(1);
+    assert!(ended.stdout.is_empty(), "{}", ended.all());
+    let line = ended.stderr.lines().last().unwrap();
+    assert!(
+        line.starts_with("lwe-mpi: wrong results: ") && line.contains("rank 0, key 0, encapsulation 0: "),
+        "{line}"
+    );
+}

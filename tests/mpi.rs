@@ -190,7 +190,10 @@ fn a_killed_rank_ends_the_job() {
 fn a_stopped_rank_ends_the_job() {
     drill("stop", "--timeout 3", |ended, _, rank, speaker, message| {
         assert_eq!((ended.code, speaker), (Some(4), 1 - rank), "{}", ended.all());
-        assert_eq!(message, format!("MPI: rank {rank} on {} has not answered for 3 s", host()));
+        assert!(
+            message.starts_with(&format!("MPI: rank {rank} on {} has not answered for 3 s (", host())),
+            "{message}"
+        );
     });
 }
 

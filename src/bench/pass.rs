@@ -26,17 +26,17 @@ const TAG_EK: u16 = 1;
 const TAG_C: u16 = 2;
 
 /// A rank's times in one phase of one pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseTime {
     /// At the phase's own work.
     pub busy_s: f64,
-    /// From the common start to this rank's end, summed over rounds.
-    pub window_s: f64,
+    /// From the common start to this rank's end, of each round in turn.
+    pub windows_s: Vec<f64>,
 }
 
 impl PhaseTime {
     fn add_window(&mut self, start: Instant) {
-        self.window_s += start.elapsed().as_secs_f64();
+        self.windows_s.push(start.elapsed().as_secs_f64());
     }
 
     /// Times `work` as the phase's own.
@@ -55,7 +55,7 @@ pub struct PassTimes {
     pub keygen: PhaseTime,
     /// Encapsulation, with loading the keys encapsulated to where they are not resident.
     pub encaps: PhaseTime,
-    /// Staging and messages that no computation hides; the window is the same.
+    /// Staging and messages that no computation hides, without waiting for slower ranks; the window is the same.
     pub exchange: PhaseTime,
     /// Decapsulation, with loading the keys where they are not resident.
     pub decaps: PhaseTime,
@@ -174,7 +174,9 @@ impl<'a, K: Kem> Runner<'a, K> {
             let messages = self.encaps(round, &peer_eks, &mut times)?;
             times.encaps.add_window(phase_start);
 
+            // The wait for a slower rank is not the exchange's.
             self.comm.set_phase("exchange");
+            self.comm.barrier()?;
             let received = self.arrive(messages, &mut times)?;
 
             self.enter("decaps")?;
@@ -183,8 +185,8 @@ impl<'a, K: Kem> Runner<'a, K> {
             times.decaps.add_window(phase_start);
         }
         times.total.add_window(start);
-        times.total.busy_s = times.total.window_s;
-        times.exchange.window_s = times.exchange.busy_s;
+        times.total.busy_s = times.total.windows_s[0];
+        times.exchange.windows_s = vec![times.exchange.busy_s];
         Ok(times)
     }
 

@@ -49,6 +49,23 @@ pub struct BatchSpec {
     pub items: usize,
 }
 
+/// Host memory of one encapsulation's results: 64 bytes on either side, two for faults, and two tickets of 24 bytes
+/// with their sorting.
+const ITEM_BYTES: usize = 2 * 64 + 2 + 4 * 24;
+
+fn short_of_memory<K: Kem>(kem: &K, what: &str, needed: u128, share: u64, advice: &str) -> Error {
+    let gigabytes = |bytes: f64| bytes / 1e9;
+    Error::Device {
+        device: kem.device().name,
+        operation: "plan memory",
+        message: format!(
+            "{what} take {:.2} GB; this rank's share of the free memory is {:.2} GB: {advice}",
+            gigabytes(needed as f64),
+            gigabytes(share as f64)
+        ),
+    }
+}
+
 impl Plan {
     /// The plan for `workload` that every rank can follow.
     ///
@@ -58,27 +75,22 @@ impl Plan {
         let sizes = kem.sizes();
         let own = workload.shard(comm.rank(), comm.size()).len();
         let share = kem.device().available_bytes / comm.local_size() as u64;
-        let least = 2 * kem.keys_bytes(1) + kem.batch_bytes(1) + 2 * sizes.c as u64;
-        if least > share {
-            let gigabytes = |bytes: u64| bytes as f64 / 1e9;
-            return Err(Error::Device {
-                device: kem.device().name,
-                operation: "plan memory",
-                message: format!(
-                    "one key and one encapsulation take {:.2} GB; this rank's share of the free memory is {:.2} GB: \
-                     use a smaller n or fewer ranks on this host",
-                    gigabytes(least),
-                    gigabytes(share)
-                ),
-            });
+        let least_needed = 2 * kem.keys_bytes(1) + kem.batch_bytes(1) + 2 * sizes.c as u64;
+        if least_needed > share {
+            let advice = "use a smaller n or fewer ranks on this host";
+            return Err(short_of_memory(kem, "one key and one encapsulation", least_needed.into(), share, advice));
         }
+        // What every item and key takes on the host: results of both sides, faults, tickets of the search for repeats;
+        // keys of both sides.
+        let items = own as u128 * workload.encaps_per_key as u128;
+        let bookkeeping = items * ITEM_BYTES as u128 + own as u128 * (3 * sizes.ek + 2 * sizes.dk) as u128;
         let target = BATCH_TARGET_BYTES.min(share / BATCH_PART);
         let (item_bytes, key_bytes) = (kem.batch_bytes(1), kem.keys_bytes(1));
         // Groups of keys fill the same target.
         let fitting_keys = (target / key_bytes).max(1);
         let batch = workload.batch.map_or((target / item_bytes).max(1), |batch| batch as u64);
         let round_bytes = share / ROUND_PART;
-        let resident = own as u64 * key_bytes <= share / RESIDENT_PART;
+        let resident = own as u128 * u128::from(key_bytes) <= u128::from(share / RESIDENT_PART);
 
         // The least of every rank, so that all follow one plan.
         let mine = [batch, fitting_keys, round_bytes, u64::from(resident)];
@@ -97,14 +109,21 @@ impl Plan {
             return Err(Error::Mpi("a plan of another length came from rank 0".into()));
         };
         let most_keys = workload.keys.div_ceil(comm.size());
-        Ok(Plan::new(
-            workload,
-            most_keys,
-            batch as usize,
-            fitting_keys as usize,
-            round_bytes / sizes.c as u64,
-            resident == 1,
-        ))
+        let round_items = round_bytes / sizes.c as u64;
+        let plan = Plan::new(workload, most_keys, batch as usize, fitting_keys as usize, round_items, resident == 1);
+        let batch_bytes = plan.batch_items() as u128 * u128::from(item_bytes + 2 * sizes.c as u64);
+        let needed = u128::from(least_needed) + bookkeeping + batch_bytes;
+        if needed > u128::from(share) {
+            let encaps = workload.encaps_per_key;
+            return Err(short_of_memory(
+                kem,
+                &format!("{own} keys with {encaps} encapsulations each, in batches of {},", plan.batch_items()),
+                needed,
+                share,
+                "use fewer keys or encapsulations, a smaller --batch, or more hosts",
+            ));
+        }
+        Ok(plan)
     }
 
     /// The cut where no rank owns more than `most_keys` keys, a call takes at most `batch` encapsulations and
@@ -120,8 +139,8 @@ impl Plan {
         let per_key = workload.encaps_per_key;
         let keys_per_group = (batch / per_key).clamp(1, fitting_keys.max(1)).min(most_keys.max(1));
         let items_per_batch = per_key.min((batch / keys_per_group).max(1));
-        let batches = most_keys.div_ceil(keys_per_group) * per_key.div_ceil(items_per_batch);
-        let per_round = (round_items / (keys_per_group as u64 * items_per_batch as u64)).max(1);
+        let batches = most_keys.div_ceil(keys_per_group).saturating_mul(per_key.div_ceil(items_per_batch));
+        let per_round = (round_items / (keys_per_group * items_per_batch) as u64).max(1);
         let batches_per_round = usize::try_from(per_round).unwrap_or(batches).min(batches.max(1));
         Plan {
             keys_per_group,

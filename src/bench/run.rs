@@ -127,7 +127,7 @@ fn outcome(workload: &Workload, plan: Plan, all: Vec<RankResult>, fingerprint: S
         total: workload.keys * workload.encaps_per_key,
         failures: failures.collect(),
     };
-    let slowest = |pass: usize| all.iter().map(|rank| rank.passes[pass].total.window_s).fold(0.0, f64::max);
+    let slowest = |pass: usize| all.iter().map(|rank| rank.passes[pass].total.busy_s).fold(0.0, f64::max);
     Outcome {
         plan,
         fingerprint,
@@ -147,15 +147,15 @@ fn phases(workload: &Workload, all: &[RankResult]) -> Phases {
     let decaps = |row: &RankRow| row.keys * workload.encaps_per_key;
     let encaps = |row: &RankRow| row.encaps;
     let exchange = match workload.exchange {
-        Exchange::Ring => phase(workload, all, decaps, |pass| pass.exchange),
+        Exchange::Ring => phase(workload, all, decaps, |pass| &pass.exchange),
         Exchange::None => Phase::default(),
     };
     Phases {
-        keygen: phase(workload, all, keys, |pass| pass.keygen),
-        encaps: phase(workload, all, encaps, |pass| pass.encaps),
+        keygen: phase(workload, all, keys, |pass| &pass.keygen),
+        encaps: phase(workload, all, encaps, |pass| &pass.encaps),
         exchange,
-        decaps: phase(workload, all, decaps, |pass| pass.decaps),
-        total: phase(workload, all, encaps, |pass| pass.total),
+        decaps: phase(workload, all, decaps, |pass| &pass.decaps),
+        total: phase(workload, all, encaps, |pass| &pass.total),
     }
 }
 
@@ -164,23 +164,26 @@ fn phase(
     workload: &Workload,
     all: &[RankResult],
     operations: impl Fn(&RankRow) -> usize,
-    time: impl Fn(&PassTimes) -> PhaseTime,
+    time: impl Fn(&PassTimes) -> &PhaseTime,
 ) -> Phase {
-    let measured = |rank: &RankResult| rank.passes[workload.warmup..].iter().map(&time).collect::<Vec<_>>();
     let mut samples = Vec::new();
-    let mut windows = vec![0.0f64; workload.repeat];
     let mut total = 0;
     for rank in all {
-        let (count, times) = (operations(&rank.row), measured(rank));
+        let count = operations(&rank.row);
         total += count;
         if count > 0 {
-            samples.extend(times.iter().map(|time| time.busy_s / count as f64));
-        }
-        for (window, time) in windows.iter_mut().zip(&times) {
-            *window = window.max(time.window_s);
+            samples.extend(rank.passes[workload.warmup..].iter().map(|pass| time(pass).busy_s / count as f64));
         }
     }
-    let rates: Vec<f64> = windows.iter().map(|window| total as f64 / window).collect();
+    // The common window of a pass: each round lasts until its slowest rank is done.
+    let window = |pass: usize| -> f64 {
+        let rounds = time(&all[0].passes[pass]).windows_s.len();
+        let slowest =
+            |round: usize| all.iter().map(|rank| time(&rank.passes[pass]).windows_s[round]).fold(0.0, f64::max);
+        (0..rounds).map(slowest).sum()
+    };
+    let passes = workload.warmup..workload.warmup + workload.repeat;
+    let rates: Vec<f64> = passes.map(|pass| total as f64 / window(pass)).collect();
     stats::summary(&samples).map_or(Phase::default(), |summary| Phase {
         min_s: Some(summary.min),
         median_s: Some(summary.median),

@@ -13,7 +13,7 @@ use crate::{
     failure::{MAX_LOG2_FAILURE, failure_probability},
     params::LweParams,
 };
-use values::{Count, Seed, count, positive, seconds};
+use values::{Count, Seed, count, positive, seconds, threads};
 
 const ABOUT: &str = "Post-quantum key encapsulation on plain LWE, measured at the speed of whole clusters";
 
@@ -83,7 +83,7 @@ pub struct JobArgs {
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = seconds)]
     pub timeout: Duration,
     /// Threads of each rank (auto: its share of the cores that it may run on)
-    #[arg(long, value_name = "T", default_value = "auto", value_parser = count)]
+    #[arg(long, value_name = "T", default_value = "auto", value_parser = threads)]
     pub threads: Count,
     /// Device of each rank (auto: the best that can be used; the output says which and why)
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
@@ -103,7 +103,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "K", value_parser = positive)]
     pub keys: Option<usize>,
     /// Encapsulations to each key
-    #[arg(long, value_name = "E", default_value = "4", value_parser = positive)]
+    #[arg(long, value_name = "E", default_value = "2", value_parser = positive)]
     pub encaps: usize,
     /// ring: rank r's keys go to rank r + 1, ciphertexts come back; none: every rank uses its own keys
     #[arg(long, value_enum, default_value_t = Exchange::Ring)]
@@ -219,6 +219,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Reply>
     Ok(command)
 }
 
+/// Every pass leaves its times in memory.
+const MAX_PASSES: usize = 1_000_000;
+
 /// What two flags together, or a flag and a parameter set, make wrong.
 fn check(command: &Command) -> Result<()> {
     match command {
@@ -227,9 +230,16 @@ fn check(command: &Command) -> Result<()> {
             if !args.force {
                 refuse_failing(&params, args.sigma)?;
             }
-            let outputs = [&args.output.json, &args.csv];
-            if let [Some(json), Some(csv)] = outputs
-                && json == csv
+            let items = args.keys.unwrap_or(1).checked_mul(args.encaps);
+            let passes = args.warmup.checked_add(args.repeat);
+            if items.is_none() || passes.is_none_or(|passes| passes > MAX_PASSES) {
+                return Err(Error::Usage(format!(
+                    "--keys times --encaps must be below 2^64, --warmup and --repeat together at most {MAX_PASSES}"
+                )));
+            }
+            let place = |name: &String| std::path::absolute(name).unwrap_or_else(|_| name.into());
+            if let (Some(json), Some(csv)) = (&args.output.json, &args.csv)
+                && place(json) == place(csv)
             {
                 return Err(Error::Usage(format!("--json and --csv both write to {json}")));
             }

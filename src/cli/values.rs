@@ -59,7 +59,21 @@ pub fn count(text: &str) -> Result<Count, String> {
     if text == "auto" {
         Ok(Count::Auto)
     } else {
-        positive(text).map(Count::Exactly).map_err(|error| format!("{error}, nor \"auto\""))
+        positive(text).map(Count::Exactly).map_err(|_| "neither \"auto\" nor a whole number of at least 1".into())
+    }
+}
+
+/// The most threads of a rank: more than any machine has cores.
+const MAX_THREADS: usize = 1024;
+
+/// "auto" or a number of threads.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn threads(text: &str) -> Result<Count, String> {
+    match count(text)? {
+        Count::Exactly(threads) if threads > MAX_THREADS => Err(format!("at most {MAX_THREADS} threads")),
+        count => Ok(count),
     }
 }
 

@@ -19,6 +19,37 @@ pub fn expected_ranks(environment: impl Fn(&str) -> Option<String>) -> Option<(&
     first_number(&SIZES, environment)
 }
 
+/// What the variables of every known launcher begin with, whether it tells sizes and ranks or not: Open MPI and its
+/// kin, the PMI and PMIx interfaces, Slurm, MVAPICH, Intel MPI, LSF, Flux, Cray, PBS.
+const LAUNCHERS: [&str; 15] = [
+    "OMPI_COMM_WORLD_",
+    "PMI_",
+    "PMI2_",
+    "PMIX_",
+    "PRTE_",
+    "SLURM_",
+    "MV2_",
+    "I_MPI_HYDRA",
+    "HYDRA_",
+    "MPI_LOCAL",
+    "JSM_",
+    "LSB_",
+    "FLUX_",
+    "PALS_",
+    "PBS_",
+];
+
+/// Whether any launcher may have started this process, by the names of its environment's variables.
+pub fn launched(names: impl Iterator<Item = String>) -> bool {
+    let mut names = names;
+    names.any(|name| LAUNCHERS.iter().any(|launcher| name.starts_with(launcher)))
+}
+
+/// The names of this process's own environment.
+pub fn names() -> impl Iterator<Item = String> {
+    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())
+}
+
 /// Which rank the launcher has made of this process; `None` where no launcher is known. Known without MPI, so that
 /// what all ranks find wrong before it starts is said once.
 pub fn rank(environment: impl Fn(&str) -> Option<String>) -> Option<usize> {
@@ -57,6 +88,15 @@ mod tests {
 
     fn environment(pairs: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
         move |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string())
+    }
+
+    #[test]
+    fn a_bare_shell_is_no_launcher() {
+        let names = |names: &'static [&'static str]| names.iter().map(|name| name.to_string());
+        assert!(!launched(names(&["HOME", "OMPI_ALLOW_RUN_AS_ROOT", "OMPI_MCA_btl", "I_MPI_ROOT"])));
+        for name in ["OMPI_COMM_WORLD_SIZE", "PMI_RANK", "SLURM_JOB_ID", "PMIX_NAMESPACE"] {
+            assert!(launched(["HOME", name].into_iter().map(String::from)), "{name}");
+        }
     }
 
     #[test]

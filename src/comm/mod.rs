@@ -82,7 +82,8 @@ pub struct Comm {
 }
 
 impl Comm {
-    /// Joins the job: starts MPI, checks that the launcher and MPI agree, and learns every rank's host.
+    /// Joins the job: starts MPI, checks that the launcher and MPI agree, and learns every rank's host. A process that
+    /// no launcher started is a world by itself and starts no MPI, whose helpers (Open MPI's orted) may outlive it.
     ///
     /// `timeout` is how long a rank may be silent before the others give it up.
     ///
@@ -96,6 +97,9 @@ impl Comm {
         }
         #[cfg(feature = "mpi")]
         {
+            if !launcher::launched(launcher::names()) {
+                return Comm::over(Box::new(single::Single::lone(mpi::library())), timeout);
+            }
             let limit =
                 ending::Watchdog::arm(timeout, 4, Some(format!("MPI has not started for {} s", seconds(timeout))));
             let transport = mpi::Mpi::start()?;
@@ -240,7 +244,10 @@ impl Comm {
     fn poll(&self) -> Result<()> {
         let Some(silent) = self.pulse.borrow_mut().poll(&*self.transport)? else { return Ok(()) };
         let host = self.hosts.get(silent).map(|host| format!(" on {host}")).unwrap_or_default();
-        Err(Error::Mpi(format!("rank {silent}{host} has not answered for {} s", seconds(self.timeout))))
+        Err(Error::Mpi(format!(
+            "rank {silent}{host} has not answered for {} s (a batch that takes longer needs a longer --timeout or a smaller --batch)",
+            seconds(self.timeout)
+        )))
     }
 
     fn wait(&self, mut pending: Box<dyn Pending>) -> Result<Vec<u8>> {

@@ -84,6 +84,13 @@ fn count(status: &ffi::MPI_Status) -> Result<usize> {
     Ok(count as usize)
 }
 
+/// The library's name and version in one line; it needs no started MPI (MPI 3.1, 8.7.1).
+pub(super) fn library() -> String {
+    // Open MPI counts the terminating NUL.
+    let text = environment::library_version().unwrap_or_default().replace('\0', " ");
+    text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Ends all ranks; from any thread. MPI asks for calls from the main thread alone, but here nothing is left to lose,
 /// and the caller's watchdog ends the process if MPI does not.
 ///
@@ -114,9 +121,7 @@ impl Transport for Mpi {
     }
 
     fn library(&self) -> String {
-        // Open MPI counts the terminating NUL.
-        let text = environment::library_version().unwrap_or_default().replace('\0', " ");
-        text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+        library()
     }
 
     fn send(&self, to: usize, tag: u16, bytes: Vec<u8>) -> Result<Box<dyn Pending>> {

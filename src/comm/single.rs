@@ -11,6 +11,8 @@ use crate::error::Result;
 pub(super) struct Single {
     /// What errors call the rank: 0 unless it is part of a larger world.
     rank: usize,
+    /// The MPI library that is there and not used.
+    library: Option<String>,
     messages: Rc<RefCell<Messages>>,
 }
 
@@ -46,6 +48,12 @@ impl Single {
         Single { rank, ..Single::default() }
     }
 
+    /// A process by itself in a build with MPI.
+    #[cfg(feature = "mpi")]
+    pub(super) fn lone(library: String) -> Single {
+        Single { library: Some(library), ..Single::default() }
+    }
+
     fn post(&self, tag: u16, end: usize, buffer: Vec<u8>) -> Box<dyn Pending> {
         let messages = &mut *self.messages.borrow_mut();
         let count = &mut messages.posted.entry(tag).or_default()[end];
@@ -75,7 +83,10 @@ impl Transport for Single {
     }
 
     fn library(&self) -> String {
-        "none (one process)".into()
+        match &self.library {
+            Some(library) => format!("{library}; not started: one process without a launcher"),
+            None => "none (one process)".into(),
+        }
     }
 
     fn send(&self, _to: usize, tag: u16, bytes: Vec<u8>) -> Result<Box<dyn Pending>> {

@@ -100,7 +100,7 @@ fn text(document: &Document) -> String {
     align_right(&mut table, [0, 4, 5]);
     let absent = document.devices_absent.iter().map(|absent| format!("{}: none, {}\n", absent.kind, absent.reason));
     format!(
-        "lwe-mpi {}\nMPI: {}\nranks: {} on {} host(s)\nbackend: {} ({})\n{}\n{table}\n",
+        "lwe-mpi {}\nMPI: {}\nranks: {} on {} host(s)\nbackend: {} ({})\n{}\n{}\n",
         document.program_version,
         document.mpi_library,
         document.ranks,
@@ -108,5 +108,6 @@ fn text(document: &Document) -> String {
         document.backend,
         document.backend_reason,
         absent.collect::<String>(),
+        table.trim_fmt(),
     )
 }

@@ -116,5 +116,5 @@ fn table(sets: &[Set]) -> String {
         ]);
     }
     align_right(&mut table, 1..9);
-    format!("{table}\n")
+    table.trim_fmt() + "\n"
 }

@@ -18,6 +18,7 @@ use crate::{
     comm::Comm,
     error::Error,
     failure::{FailureProbability, failure_probability},
+    machine,
     params::{INSECURE_LABEL, LweParams},
     report::{
         RunReport, SCHEMA_VERSION, STUDY_LABEL, csv,
@@ -68,6 +69,9 @@ pub(super) fn execute(args: &RunArgs, comm: &Comm, started: Instant) -> Result<i
     comm.set_phase("report");
     let report = report(args, comm, &opened, &workload, &failure, label, outcome);
     let code = i32::from(!right(&report));
+    if code != 0 {
+        output::to_stderr(&format!("lwe-mpi: {}\n", what_is_wrong(&report)));
+    }
     outputs.table_on_stderr |= matches!(csv, Some(Output::Stdout));
     outputs.write(&table::render(&report), &report)?;
     if let Some(csv) = csv {
@@ -80,6 +84,18 @@ pub(super) fn execute(args: &RunArgs, comm: &Comm, started: Instant) -> Result<i
 fn right(report: &RunReport) -> bool {
     report.agreement.agreed == report.agreement.total
         && !report.warnings.iter().any(|warning| warning == IRREPRODUCIBLE)
+}
+
+/// One line about wrong results, also where no table is printed.
+fn what_is_wrong(report: &RunReport) -> String {
+    let agreement = &report.agreement;
+    match agreement.failures.first() {
+        Some(first) => format!(
+            "wrong results: {} of {} encapsulations agree; the first that does not: rank {}, key {}, encapsulation {}: {}",
+            agreement.agreed, agreement.total, first.rank, first.key, first.item, first.fault
+        ),
+        None => format!("wrong results: {IRREPRODUCIBLE}"),
+    }
 }
 
 const IRREPRODUCIBLE: &str = "passes with the same seed gave different results";
@@ -122,6 +138,10 @@ fn report(
     }
     if workload.keys < comm.size() {
         warnings.push(format!("{} of {} ranks have no key", comm.size() - workload.keys, comm.size()));
+    }
+    let crowded = outcome.ranks_table.iter().filter(|row| row.threads > machine::core_count(&row.cores)).count();
+    if crowded > 0 {
+        warnings.push(format!("{crowded} of {} ranks have more threads than cores", comm.size()));
     }
     if !outcome.reproducible {
         warnings.push(IRREPRODUCIBLE.into());

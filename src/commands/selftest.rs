@@ -1,6 +1,6 @@
 //! `lwe-mpi selftest`: known answers on every rank.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io::Read};
 
 use anyhow::Result;
 use serde::Serialize;
@@ -14,6 +14,8 @@ use crate::{
     selftest::{self, Failure, Outcome, Vectors},
 };
 
+/// The largest file of known answers.
+const MOST_BYTES: u64 = 256 << 20;
 /// How many failures are shown one by one.
 const MOST_FAILURES: usize = 10;
 
@@ -58,7 +60,12 @@ pub(super) fn execute(args: &SelftestArgs, comm: &Comm) -> Result<i32> {
 fn read(path: &str, comm: &Comm) -> Result<Vectors> {
     let mut bytes = Vec::new();
     if comm.rank() == 0 {
-        bytes = std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
+        let failed = |source| Error::Io { path: path.into(), source };
+        let file = std::fs::File::open(path).map_err(failed)?;
+        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(failed(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "more than 256 MiB")).into());
+        }
         parse(path, &bytes)?;
     }
     parse(path, &comm.broadcast(bytes)?)

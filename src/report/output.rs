@@ -53,6 +53,8 @@ impl Output {
                 }
                 fs::canonicalize(name)?
             }
+            // A link to nothing would be replaced, not followed.
+            Err(error) if fs::symlink_metadata(name).is_ok() => return Err(error),
             Err(error) if error.kind() == ErrorKind::NotFound && !name.ends_with('/') => PathBuf::from(name),
             Err(error) => return Err(error),
         };

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
-use super::{Phase, RunReport};
+use super::{MOST_FAILURES, Phase, RunReport};
 
 /// A run, in lines of text.
 ///
@@ -13,9 +13,9 @@ use super::{Phase, RunReport};
 pub fn render(report: &RunReport) -> String {
     let mut text = String::new();
     heading(&mut text, report).expect("memory takes every line");
-    let _ = writeln!(text, "{}\n", phases(report));
+    let _ = writeln!(text, "{}\n", phases(report).trim_fmt());
     results(&mut text, report).expect("memory takes every line");
-    let _ = writeln!(text, "\n{}", ranks(report));
+    let _ = writeln!(text, "\n{}", ranks(report).trim_fmt());
     text
 }
 
@@ -61,7 +61,8 @@ fn phases(report: &RunReport) -> Table {
 fn results(text: &mut String, report: &RunReport) -> std::fmt::Result {
     writeln!(text, "moved between ranks: {} a pass", bytes(report.sent_bytes_per_pass))?;
     writeln!(text, "agreement: {} of {}", report.agreement.agreed, report.agreement.total)?;
-    for failure in &report.agreement.failures {
+    let shown = report.agreement.failures.len().min(MOST_FAILURES);
+    for failure in &report.agreement.failures[..shown] {
         writeln!(
             text,
             "  rank {}, key {}, encapsulation {} (made on rank {}): {}",
@@ -69,8 +70,8 @@ fn results(text: &mut String, report: &RunReport) -> std::fmt::Result {
         )?;
     }
     let failed = report.agreement.total - report.agreement.agreed;
-    if failed > report.agreement.failures.len() {
-        writeln!(text, "  … and {} more", failed - report.agreement.failures.len())?;
+    if failed > shown {
+        writeln!(text, "  … and {} more", failed - shown)?;
     }
     writeln!(text, "fingerprint: {}", report.fingerprint)?;
     writeln!(text, "seed: {}", report.seed)

@@ -4,14 +4,8 @@
 
 mod arith;
 mod encode;
-#[allow(dead_code, reason = "the loops that use it come with the engine")]
-mod isa;
-#[allow(dead_code, reason = "the loops that use it come with the engine")]
-mod keccak;
 mod kernel;
 mod matrix;
-#[allow(dead_code, reason = "the loops that use it come with the engine")]
-mod streams;
 mod symmetric;
 
 use rayon::prelude::*;

@@ -25,6 +25,8 @@ pub const SECURE_DIMENSION: usize = 1024;
 pub const PAPER_DIMENSIONS: [usize; 10] = [32, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768];
 /// How a dimension below [`SECURE_DIMENSION`] is labelled.
 pub const INSECURE_LABEL: &str = "insecure size, for tests and scaling only";
+/// How a set is labelled whose noise is not the standard's.
+pub const STUDY_LABEL: &str = "non-standard noise, a study";
 
 /// How many products of a centred matrix entry (|a| ≤ 6144) and a small coefficient (|r| ≤ `magnitude` ≥ 1) a signed
 /// 32-bit sum holds: ⌊(2³¹ − 1) / (6144·magnitude)⌋. For χ that is 87,381, more than any n; for wide noise fewer.
@@ -102,9 +104,12 @@ impl LweParams {
         }
     }
 
-    /// Whether the dimension is for tests and scaling only.
-    pub fn insecure(&self) -> bool {
-        self.n < SECURE_DIMENSION
+    /// What whoever sees a result of this set must be told, if anything.
+    pub fn label(&self) -> Option<String> {
+        let study = matches!(self.noise, Noise::Gaussian { .. }).then_some(STUDY_LABEL);
+        let insecure = (self.n < SECURE_DIMENSION).then_some(INSECURE_LABEL);
+        let labels: Vec<&str> = study.into_iter().chain(insecure).collect();
+        (!labels.is_empty()).then(|| labels.join("; "))
     }
 
     /// ByteEncode₁₄ of one vector of n coefficients, in bytes.

@@ -11,8 +11,8 @@ use std::{
 
 use common::{Ended, PROGRAM, alone, lwe_mpi, names, run, run_into, with_flags};
 use lwe_mpi::{
-    params::{INSECURE_LABEL, PAPER_DIMENSIONS},
-    report::{RunReport, STUDY_LABEL},
+    params::{INSECURE_LABEL, PAPER_DIMENSIONS, STUDY_LABEL},
+    report::RunReport,
 };
 use serde_json::Value;
 

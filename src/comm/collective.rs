@@ -127,37 +127,14 @@ impl Comm {
         Ok(incoming)
     }
 
-    /// Whether any rank passes true; the same on every rank.
-    ///
-    /// # Errors
-    /// As all operations of the module.
-    pub fn any(&self, mine: bool) -> Result<bool> {
-        Ok(self.max_i32(mine.into())? > 0)
-    }
-
-    /// The largest value that any rank passes; the same on every rank. A NaN counts only where all are NaN.
-    ///
-    /// # Errors
-    /// As all operations of the module.
-    pub fn max_f64(&self, mine: f64) -> Result<f64> {
-        self.all_reduce(mine.to_le_bytes(), |a, b| f64::from_le_bytes(a).max(f64::from_le_bytes(b)).to_le_bytes())
-            .map(f64::from_le_bytes)
-    }
-
+    /// The largest value that any rank passes; the same on every rank.
     pub(super) fn max_i32(&self, mine: i32) -> Result<i32> {
-        self.all_reduce(mine.to_le_bytes(), |a, b| i32::from_le_bytes(a).max(i32::from_le_bytes(b)).to_le_bytes())
-            .map(i32::from_le_bytes)
-    }
-
-    fn all_reduce<const N: usize>(&self, mine: [u8; N], fold: impl Fn([u8; N], [u8; N]) -> [u8; N]) -> Result<[u8; N]> {
-        let mut total = mine;
-        self.gather_stream(&mine, |rank, piece| {
-            if rank > 0 {
-                total = fold(total, fixed(piece)?);
-            }
+        let mut most = mine;
+        self.gather_stream(&mine.to_le_bytes(), |_, piece| {
+            most = most.max(i32::from_le_bytes(fixed(piece)?));
             Ok(())
         })?;
-        fixed(&self.broadcast(total.to_vec())?)
+        Ok(i32::from_le_bytes(fixed(&self.broadcast(most.to_le_bytes().to_vec())?)?))
     }
 
     fn send_length(&self, to: usize, length: usize) -> Result<Outgoing> {

@@ -179,11 +179,6 @@ impl Comm {
         self.transport.library()
     }
 
-    /// How long a rank may be silent before the others give it up.
-    pub fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
     /// Names what this rank does from here on; every line about a failure, a panic's too, carries the name.
     pub fn set_phase(&self, phase: &'static str) {
         ending::set_phase(phase);
@@ -299,14 +294,6 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Whether [`Self::wait`] would return at once.
-    ///
-    /// # Errors
-    /// [`Error::Mpi`] where the message failed.
-    pub fn is_done(&mut self) -> Result<bool> {
-        self.pending.test()
-    }
-
     /// Waits until the bytes may be changed again and gives them back.
     ///
     /// # Errors
@@ -324,14 +311,6 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// Whether [`Self::wait`] would return at once.
-    ///
-    /// # Errors
-    /// [`Error::Mpi`] where the message failed or had another length.
-    pub fn is_done(&mut self) -> Result<bool> {
-        self.pending.test()
-    }
-
     /// Waits for the whole message and gives its bytes.
     ///
     /// # Errors

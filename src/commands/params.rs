@@ -8,9 +8,9 @@ use crate::{
     cli::{self, ParamsArgs},
     comm::launcher,
     failure::{MAX_LOG2_FAILURE, failure_probability},
-    params::{INSECURE_LABEL, PAPER_DIMENSIONS},
+    params::PAPER_DIMENSIONS,
     report::{
-        SCHEMA_VERSION, STUDY_LABEL,
+        SCHEMA_VERSION,
         table::{align_right, plain_table},
     },
 };
@@ -66,13 +66,11 @@ pub(super) fn execute(args: &ParamsArgs) -> Result<()> {
 fn set(n: usize, sigma: Option<f64>) -> Result<Set> {
     let params = cli::parameter_set(n, sigma)?;
     let failure = failure_probability(&params);
-    let labels = [sigma.map(|_| STUDY_LABEL), params.insecure().then_some(INSECURE_LABEL)];
-    let labels: Vec<&str> = labels.into_iter().flatten().collect();
     Ok(Set {
         scheme: "lwe",
         n,
         sigma,
-        label: (!labels.is_empty()).then(|| labels.join("; ")),
+        label: params.label(),
         ek_bytes: params.ek_bytes(),
         dk_bytes: params.dk_bytes(),
         c_bytes: params.c_bytes(),

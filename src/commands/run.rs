@@ -19,9 +19,8 @@ use crate::{
     error::Error,
     failure::{FailureProbability, failure_probability},
     machine,
-    params::{INSECURE_LABEL, LweParams},
     report::{
-        RunReport, SCHEMA_VERSION, STUDY_LABEL, csv,
+        RunReport, SCHEMA_VERSION, csv,
         output::{self, Output},
         table,
     },
@@ -44,7 +43,7 @@ pub(super) fn execute(args: &RunArgs, comm: &Comm, started: Instant) -> Result<i
     comm.set_phase("open the outputs");
     let outputs = if first { Some(Outputs::open(&args.output)?) } else { None };
     let csv = if first { args.csv.as_deref().map(Output::open).transpose()? } else { None };
-    let label = label(&params, args.sigma);
+    let label = params.label();
     if let (true, Some(label)) = (first, &label) {
         output::to_stderr(&format!("lwe-mpi: n = {}: {label}\n", args.n));
     }
@@ -99,12 +98,6 @@ fn what_is_wrong(report: &RunReport) -> String {
 }
 
 const IRREPRODUCIBLE: &str = "passes with the same seed gave different results";
-
-fn label(params: &LweParams, sigma: Option<f64>) -> Option<String> {
-    let labels = [sigma.map(|_| STUDY_LABEL), params.insecure().then_some(INSECURE_LABEL)];
-    let labels: Vec<&str> = labels.into_iter().flatten().collect();
-    (!labels.is_empty()).then(|| labels.join("; "))
-}
 
 /// The user's seed, or one that rank 0 takes from the system for all.
 fn seed(args: &RunArgs, comm: &Comm) -> Result<[u8; 32]> {

@@ -9,9 +9,6 @@ use serde::{Deserialize, Serialize};
 /// The version of the JSON documents: raised where a field changes its meaning or goes.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// How a set is labelled whose noise is not the standard's.
-pub const STUDY_LABEL: &str = "non-standard noise, a study";
-
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use nix::{
-    sched::{CpuSet, sched_getaffinity},
+    sched::{CpuSet, sched_getaffinity, sched_setaffinity},
     sys::resource::{RLIM_INFINITY, Resource, UsageWho, getrlimit, getrusage},
     unistd::Pid,
 };
@@ -25,6 +25,15 @@ pub fn cores() -> Vec<usize> {
     match sched_getaffinity(Pid::from_raw(0)) {
         Ok(set) => (0..CpuSet::count()).filter(|&core| set.is_set(core).unwrap_or(false)).collect(),
         Err(_) => (0..std::thread::available_parallelism().map_or(1, usize::from)).collect(),
+    }
+}
+
+/// Keeps the thread that calls this on one core. Where the system refuses, the thread stays where it may run: that is
+/// slower at worst, never wrong.
+pub fn stay_on(core: usize) {
+    let mut set = CpuSet::new();
+    if set.set(core).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set)).is_err() {
+        tracing::warn!(core, "a thread could not be kept on its core");
     }
 }
 

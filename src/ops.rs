@@ -111,6 +111,34 @@ impl Sampler {
     }
 }
 
+/// How a backend holds matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatrixForm {
+    /// Every entry in memory.
+    Stored,
+    /// Only ρ; every use expands a piece of the matrix, uses it and forgets it.
+    Regenerated,
+}
+
+impl MatrixForm {
+    /// Its name in flags and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            MatrixForm::Stored => "stored",
+            MatrixForm::Regenerated => "regenerated",
+        }
+    }
+}
+
+/// What the products of a device, [`Ops::multiply`], have done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ProductWork {
+    /// 14-bit multiplications with addition: 256·n² for each item.
+    pub macs: u64,
+    /// Time at them, in seconds, with everything that [`Ops::multiply`] does.
+    pub busy_s: f64,
+}
+
 /// What a backend says of its device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
@@ -150,11 +178,19 @@ pub trait Ops {
     ///
     /// # Errors
     /// Out of memory.
-    fn matrices(&self, count: usize, n: usize) -> Result<Self::Matrices>;
+    fn matrices(&self, count: usize, n: usize, form: MatrixForm) -> Result<Self::Matrices>;
     /// What [`Ops::matrices`] would take, in bytes.
-    fn matrices_bytes(&self, count: usize, n: usize) -> u64;
+    fn matrices_bytes(&self, count: usize, n: usize, form: MatrixForm) -> u64;
     /// What [`Ops::small`] would take, in bytes.
     fn small_bytes(&self, rows: usize, n: usize) -> u64;
+    /// What a call for `count` items takes beside its arguments, at most, in bytes: [`Ops::multiply`] takes most.
+    fn scratch_bytes(&self, count: usize, n: usize) -> u64;
+
+    /// What the products have done so far.
+    fn product_work(&self) -> ProductWork;
+    /// The most 14-bit multiplications with addition per second that the device's instructions do, measured by a loop
+    /// on all its units that multiplies registers and does nothing else. Takes some hundredths of a second.
+    fn peak_mac_per_s(&self) -> f64;
 
     /// Copies host bytes into `dst` from byte `offset` on.
     fn upload(&self, src: &[u8], dst: &mut Self::Bytes, offset: usize);

@@ -6,19 +6,20 @@ use std::sync::LazyLock;
 
 use common::device::Noise;
 use lwe_mpi::{
-    backend::cpu::Cpu,
+    backend::cpu::{Cpu, isa::Isa},
     drbg::CtrDrbg,
     error::Error,
     hash::{parallel_hash256, sha3_256},
+    ops::MatrixForm,
     params::LweParams,
     schemes::{Kem, KemError, lwe::LweKem},
 };
 use proptest::prelude::*;
 
-static CPU: LazyLock<Cpu> = LazyLock::new(|| Cpu::new(2).unwrap());
+static CPU: LazyLock<Cpu> = LazyLock::new(|| Cpu::new(2, Isa::best(), &[]).unwrap());
 
 fn kem(n: usize) -> LweKem<'static, Cpu> {
-    LweKem::new(&*CPU, LweParams::new(n).unwrap()).unwrap()
+    LweKem::new(&*CPU, LweParams::new(n).unwrap(), MatrixForm::Stored).unwrap()
 }
 
 /// A key pair and an encapsulation to it.

@@ -1,7 +1,7 @@
 //! Every row of LWE-KEM's known answers, and that a wrong row is found.
 
 use lwe_mpi::{
-    backend::cpu::Cpu,
+    backend::cpu::{Cpu, isa::Isa},
     selftest::{self, Vectors, lwe_kem},
 };
 
@@ -14,7 +14,7 @@ fn tests(text: &str) -> Vec<lwe_kem::Test> {
 
 #[test]
 fn every_row_holds() {
-    let cpu = Cpu::new(2).unwrap();
+    let cpu = Cpu::new(2, Isa::best(), &[]).unwrap();
     for (file, rows) in [(include_str!("vectors/lwe_kem.json"), 12), (include_str!("vectors/lwe_kem_full.json"), 1)] {
         let outcome = Vectors::LweKem(tests(file)).check(&cpu);
         assert_eq!((outcome.passed, outcome.failures), (rows, vec![]));
@@ -23,7 +23,7 @@ fn every_row_holds() {
 
 #[test]
 fn every_field_is_compared() {
-    let cpu = Cpu::new(1).unwrap();
+    let cpu = Cpu::new(1, Isa::best(), &[]).unwrap();
     type Field = fn(&mut lwe_kem::Test) -> &mut u8;
     let fields: [(&str, Field); 11] = [
         ("d", |t| &mut t.d[31]),
@@ -47,7 +47,7 @@ fn every_field_is_compared() {
 
 #[test]
 fn the_built_in_answers_hold() {
-    let outcome = selftest::built_in(&Cpu::new(2).unwrap());
+    let outcome = selftest::built_in(&Cpu::new(2, Isa::best(), &[]).unwrap());
     assert_eq!((outcome.passed, outcome.failures), (17, vec![]));
 }
 

@@ -7,7 +7,7 @@ use std::{cell::Cell, time::Instant};
 
 use common::device::{self, Noise, small_rows};
 use lwe_mpi::{
-    backend::cpu::Cpu,
+    backend::cpu::{Cpu, isa::Isa},
     bench::{
         pass::Runner,
         plan::Plan,
@@ -19,7 +19,7 @@ use lwe_mpi::{
     error::Result,
     failure::failure_probability,
     hash::{sha3_256, shake256},
-    ops::{DeviceInfo, Ops, Rows, RowsMut, Sampler},
+    ops::{DeviceInfo, MatrixForm, Ops, ProductWork, Rows, RowsMut, Sampler},
     params::{LweParams, MESSAGE_BITS},
     schemes::{Kem, Sizes, lwe::LweKem},
 };
@@ -32,8 +32,8 @@ fn workload(keys: usize, encaps_per_key: usize) -> Workload {
 }
 
 fn with_kem<T>(n: usize, threads: usize, body: impl FnOnce(&LweKem<Cpu>) -> T) -> T {
-    let cpu = Cpu::new(threads).unwrap();
-    body(&LweKem::new(&cpu, LweParams::new(n).unwrap()).unwrap())
+    let cpu = Cpu::new(threads, Isa::best(), &[]).unwrap();
+    body(&LweKem::new(&cpu, LweParams::new(n).unwrap(), MatrixForm::Stored).unwrap())
 }
 
 fn outcome(n: usize, threads: usize, workload: &Workload) -> Outcome {
@@ -228,6 +228,9 @@ impl Kem for Defective<'_> {
     fn device(&self) -> DeviceInfo {
         DeviceInfo { name: "hashes".into(), units: 1, available_bytes: 1 << 30, isa: "none".into() }
     }
+    fn product_work(&self) -> ProductWork {
+        ProductWork::default()
+    }
     fn keys(&self, _: usize) -> Result<Self::Keys> {
         Ok(Vec::new())
     }
@@ -275,11 +278,13 @@ impl Kem for Defective<'_> {
         *out = batch.c.concat();
         Ok(())
     }
-    fn digests(&self, batch: &Items) -> Result<Vec<u8>> {
-        Ok(batch.digests.clone())
+    fn read_digests(&self, batch: &Items, out: &mut Vec<u8>) -> Result<()> {
+        out.clone_from(&batch.digests);
+        Ok(())
     }
-    fn secrets(&self, batch: &Items) -> Result<Zeroizing<Vec<u8>>> {
-        Ok(Zeroizing::new(batch.secrets.clone()))
+    fn read_secrets(&self, batch: &Items, out: &mut Zeroizing<Vec<u8>>) -> Result<()> {
+        Vec::clone_from(out, &batch.secrets);
+        Ok(())
     }
 }
 
@@ -339,12 +344,12 @@ fn bits_fail_as_often_as_predicted() {
     let predicted = failure_probability(&params).log2_per_bit.unwrap().exp2();
     assert!((0.01..0.05).contains(&predicted), "{predicted}");
 
-    let cpu = Cpu::new(2).unwrap();
+    let cpu = Cpu::new(2, Isa::best(), &[]).unwrap();
     let table = params.error_table();
     let (sampler, max) = (Sampler::Table(table.clone()), table.max_magnitude());
     let (row_bytes, c_bytes) = (params.row_bytes(), params.c_bytes());
     let mut noise = Noise::new(1);
-    let (mut a, mut t) = (cpu.matrices(1, n).unwrap(), cpu.bytes(row_bytes).unwrap());
+    let (mut a, mut t) = (cpu.matrices(1, n, MatrixForm::Stored).unwrap(), cpu.bytes(row_bytes).unwrap());
     let (mut s, mut e) = (cpu.small(1, n).unwrap(), cpu.small(1, n).unwrap());
     let rows = per_key * MESSAGE_BITS;
     let (mut r, mut e1) = (cpu.small(rows, n).unwrap(), cpu.small(rows, n).unwrap());

@@ -1,6 +1,6 @@
 //! The choice of a backend: the only place that names concrete ones.
 
-use super::cpu::Cpu;
+use super::cpu::{Cpu, isa::Isa};
 use crate::error::Result;
 
 /// What the user asked for with `--backend`.
@@ -36,5 +36,5 @@ pub fn open(choice: Backend, threads: usize) -> Result<Opened> {
         Backend::Auto => "auto: the CPU is the only backend of this build",
         Backend::Cpu => "asked for with --backend cpu",
     };
-    Ok(Opened { ops: Cpu::new(threads)?, name: "cpu", reason })
+    Ok(Opened { ops: Cpu::new(threads, Isa::best(), &[])?, name: "cpu", reason })
 }

@@ -59,7 +59,7 @@ pub(super) fn execute(args: &RunArgs, comm: &Comm, started: Instant) -> Result<i
         batch: args.batch.exactly(),
         seed: seed(args, comm)?,
     };
-    let kem = LweKem::new(&opened.ops, params)?;
+    let kem = LweKem::new(&opened.ops, params, crate::ops::MatrixForm::Stored)?;
     let progress = Progress::new(first && !args.output.quiet);
     let outcome = run::run(&kem, comm, &workload, args.drill.as_ref(), started, |text| progress.show(text))?;
     progress.clear();

@@ -9,7 +9,7 @@ use super::{Kem, KemError, Sizes};
 use crate::{
     error::Result,
     hash,
-    ops::{DeviceInfo, Hash, Ops, Rows, RowsMut, Sampler},
+    ops::{DeviceInfo, Hash, MatrixForm, Ops, ProductWork, Rows, RowsMut, Sampler},
     params::{COEFFICIENT_BITS, LweParams, MESSAGE_BITS, Noise, Q, SEED_BYTES},
 };
 
@@ -20,6 +20,8 @@ pub const DIGEST_CUSTOMIZATION: &[u8] = b"LWE-KEM";
 pub struct LweKem<'a, O: Ops> {
     ops: &'a O,
     params: LweParams,
+    /// How A is held.
+    form: MatrixForm,
     /// How s is drawn.
     secret: Sampler,
     /// How e, r, e1 and e2 are drawn.
@@ -80,7 +82,7 @@ impl<'a, O: Ops> LweKem<'a, O> {
     ///
     /// # Errors
     /// The device's.
-    pub fn new(ops: &'a O, params: LweParams) -> Result<Self> {
+    pub fn new(ops: &'a O, params: LweParams, form: MatrixForm) -> Result<Self> {
         let error = Sampler::Table(params.error_table());
         let secret = match params.noise() {
             Noise::Standard => Sampler::Cbd3,
@@ -88,12 +90,17 @@ impl<'a, O: Ops> LweKem<'a, O> {
         };
         let mut n_le32 = ops.bytes(4)?;
         ops.upload(&(params.n() as u32).to_le_bytes(), &mut n_le32, 0);
-        Ok(LweKem { ops, params, secret, error, n_le32 })
+        Ok(LweKem { ops, params, form, secret, error, n_le32 })
     }
 
     /// The parameter set.
     pub fn params(&self) -> &LweParams {
         &self.params
+    }
+
+    /// How its matrices are held.
+    pub fn form(&self) -> MatrixForm {
+        self.form
     }
 
     /// H of the first `count` encapsulation keys.
@@ -213,6 +220,10 @@ impl<O: Ops> Kem for LweKem<'_, O> {
         self.ops.device()
     }
 
+    fn product_work(&self) -> ProductWork {
+        self.ops.product_work()
+    }
+
     fn keys(&self, capacity: usize) -> Result<Keys<O>> {
         let (ops, n) = (self.ops, self.params.n());
         Ok(Keys {
@@ -221,7 +232,7 @@ impl<O: Ops> Kem for LweKem<'_, O> {
             has_secret: false,
             ek: ops.bytes(capacity * self.params.ek_bytes())?,
             h: ops.bytes(capacity * SEED_BYTES)?,
-            a: ops.matrices(capacity, n)?,
+            a: ops.matrices(capacity, n, self.form)?,
             s: ops.small(capacity, n)?,
             e: ops.small(capacity, n)?,
             rho_sigma: ops.bytes(capacity * SEEDS)?,
@@ -232,7 +243,7 @@ impl<O: Ops> Kem for LweKem<'_, O> {
     fn keys_bytes(&self, count: usize) -> u64 {
         let n = self.params.n();
         let bytes = count * (self.params.ek_bytes() + SEED_BYTES + 2 * SEEDS);
-        self.ops.matrices_bytes(count, n) + 2 * self.ops.small_bytes(count, n) + bytes as u64
+        self.ops.matrices_bytes(count, n, self.form) + 2 * self.ops.small_bytes(count, n) + bytes as u64
     }
 
     fn batch(&self, capacity: usize) -> Result<Batch<O>> {
@@ -254,8 +265,9 @@ impl<O: Ops> Kem for LweKem<'_, O> {
     }
 
     fn batch_bytes(&self, items: usize) -> u64 {
-        // r, e1, and r once more in the order of the product.
-        let small = 3 * self.ops.small_bytes(items * MESSAGE_BITS, self.params.n());
+        let n = self.params.n();
+        // r and e1.
+        let small = 2 * self.ops.small_bytes(items * MESSAGE_BITS, n) + self.ops.scratch_bytes(items, n);
         small + (items * (2 * self.params.c_bytes() + 6 * SEED_BYTES + 2 * MESSAGE_BITS)) as u64
     }
 
@@ -391,11 +403,13 @@ impl<O: Ops> Kem for LweKem<'_, O> {
         self.ops.download(&batch.c, 0, out)
     }
 
-    fn digests(&self, batch: &Batch<O>) -> Result<Vec<u8>> {
-        self.download(&batch.digest, batch.count * SEED_BYTES)
+    fn read_digests(&self, batch: &Batch<O>, out: &mut Vec<u8>) -> Result<()> {
+        out.resize(batch.count * SEED_BYTES, 0);
+        self.ops.download(&batch.digest, 0, out)
     }
 
-    fn secrets(&self, batch: &Batch<O>) -> Result<Zeroizing<Vec<u8>>> {
-        self.download(&batch.k, batch.count * SEED_BYTES).map(Zeroizing::new)
+    fn read_secrets(&self, batch: &Batch<O>, out: &mut Zeroizing<Vec<u8>>) -> Result<()> {
+        out.resize(batch.count * SEED_BYTES, 0);
+        self.ops.download(&batch.k, 0, out)
     }
 }

@@ -9,7 +9,12 @@ pub mod lwe;
 
 use zeroize::Zeroizing;
 
-use crate::{drbg::CtrDrbg, error::Result, ops::DeviceInfo, params::SEED_BYTES};
+use crate::{
+    drbg::CtrDrbg,
+    error::Result,
+    ops::{DeviceInfo, ProductWork},
+    params::SEED_BYTES,
+};
 
 /// Why a scheme refused its input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -69,6 +74,8 @@ pub trait Kem {
     fn sizes(&self) -> Sizes;
     /// The device.
     fn device(&self) -> DeviceInfo;
+    /// What the matrix products have done since the device was opened.
+    fn product_work(&self) -> ProductWork;
 
     /// Room for `count` keys.
     ///
@@ -132,16 +139,36 @@ pub trait Kem {
     /// # Errors
     /// The device's.
     fn c(&self, batch: &Self::Batch, out: &mut Vec<u8>) -> Result<()>;
+    /// Copies the digests of the ciphertexts out, one after the other.
+    ///
+    /// # Errors
+    /// The device's.
+    fn read_digests(&self, batch: &Self::Batch, out: &mut Vec<u8>) -> Result<()>;
+    /// Copies the shared secrets K out, one after the other. Secret.
+    ///
+    /// # Errors
+    /// The device's.
+    fn read_secrets(&self, batch: &Self::Batch, out: &mut Zeroizing<Vec<u8>>) -> Result<()>;
+
     /// The digests of the ciphertexts, one after the other.
     ///
     /// # Errors
     /// The device's.
-    fn digests(&self, batch: &Self::Batch) -> Result<Vec<u8>>;
+    fn digests(&self, batch: &Self::Batch) -> Result<Vec<u8>> {
+        let mut digests = Vec::new();
+        self.read_digests(batch, &mut digests)?;
+        Ok(digests)
+    }
+
     /// The shared secrets K, one after the other. Secret.
     ///
     /// # Errors
     /// The device's.
-    fn secrets(&self, batch: &Self::Batch) -> Result<Zeroizing<Vec<u8>>>;
+    fn secrets(&self, batch: &Self::Batch) -> Result<Zeroizing<Vec<u8>>> {
+        let mut secrets = Zeroizing::default();
+        self.read_secrets(batch, &mut secrets)?;
+        Ok(secrets)
+    }
 
     /// `count` key pairs from a generator.
     ///

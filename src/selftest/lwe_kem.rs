@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::{
     error::Result,
     hash::sha3_256,
-    ops::Ops,
+    ops::{MatrixForm, Ops},
     params::LweParams,
     schemes::{Kem, lwe::LweKem},
 };
@@ -80,7 +80,7 @@ fn run<O: Ops>(test: &Test, ops: &O, differences: &mut Vec<String>) -> Result<()
             differences.push(format!("{what}: expected {expected}, got {got}"));
         }
     };
-    let kem = LweKem::new(ops, LweParams::new(test.n)?)?;
+    let kem = LweKem::new(ops, LweParams::new(test.n)?, MatrixForm::Stored)?;
     let (mut keys, mut loaded, mut batch) = (kem.keys(1)?, kem.keys(1)?, kem.batch(1)?);
 
     kem.keygen_derand(&[&test.d[..], &test.z].concat(), &mut keys)?;

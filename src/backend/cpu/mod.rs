@@ -1,125 +1,56 @@
-//! The operations on this rank's share of the CPU: a pool of threads, one file for each family of operations.
+//! The operations on this rank's share of the CPU: a team of threads, one file for each family of operations.
 //!
 //! Operations run when they are called; there is no queue, so [`Ops::sync`] has nothing to wait for or report.
 
 mod arith;
-mod encode;
+mod codec;
+pub mod isa;
+mod keccak;
 mod kernel;
 mod matrix;
+mod memory;
+mod streams;
 mod symmetric;
+mod team;
+mod workspace;
 
-use rayon::prelude::*;
-use zeroize::Zeroize;
-
-use self::matrix::Layout;
-use crate::{
-    error::{Error, Result},
-    machine,
-    ops::{DeviceInfo, Hash, Ops, Rows, RowsMut, Sampler},
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Instant,
 };
+
+use self::{isa::Isa, memory::device_error, team::Team, workspace::Workspace};
+use crate::{
+    error::Result,
+    machine,
+    ops::{DeviceInfo, Hash, MatrixForm, Ops, ProductWork, Rows, RowsMut, Sampler},
+    params::MESSAGE_BITS,
+};
+
+pub use matrix::Matrices;
+pub use memory::{Bytes, Small};
 
 /// A rank's share of the CPU.
 pub struct Cpu {
-    pool: rayon::ThreadPool,
-}
-
-/// Bytes in host memory, zeroized when dropped.
-#[derive(Debug)]
-pub struct Bytes(Vec<u8>);
-
-impl Drop for Bytes {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-/// Small coefficients as 16-bit integers, row after row, zeroized when dropped.
-#[derive(Debug)]
-pub struct Small {
-    n: usize,
-    coefficients: Vec<i16>,
-}
-
-impl Small {
-    fn row(&self, i: usize) -> &[i16] {
-        &self.coefficients[i * self.n..(i + 1) * self.n]
-    }
-
-    fn rows(&self) -> usize {
-        self.coefficients.len() / self.n
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        self.coefficients.zeroize();
-    }
-}
-
-/// Matrices of centred 16-bit entries, in tiles.
-#[derive(Debug)]
-pub struct Matrices {
-    layout: Layout,
-    entries: Vec<i16>,
-}
-
-impl Matrices {
-    fn matrix(&self, i: usize) -> &[i16] {
-        &self.entries[i * self.layout.entries()..(i + 1) * self.layout.entries()]
-    }
+    space: Workspace,
+    product_work: Mutex<ProductWork>,
 }
 
 impl Cpu {
-    /// A pool of `threads` threads.
+    /// The calling thread and `threads` − 1 others, which run `isa`, each kept on its core of `cores`; on none where
+    /// `cores` is empty.
     ///
     /// # Errors
-    /// [`Error::Device`] where the system refuses the threads.
-    pub fn new(threads: usize) -> Result<Self> {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .thread_name(|i| format!("cpu-{i}"))
-            .build()
-            .map_err(|error| device_error("start threads", error.to_string()))?;
-        Ok(Cpu { pool })
+    /// [`crate::error::Error::Device`] where the machine lacks the instructions or the system refuses the threads.
+    pub fn new(threads: usize, isa: Isa, cores: &[usize]) -> Result<Self> {
+        if !Isa::available().any(|available| available == isa) {
+            let names: Vec<_> = Isa::available().map(Isa::name).collect();
+            let message = format!("this machine has no {}; it has {}", isa.name(), names.join(", "));
+            return Err(device_error("choose an instruction set", message));
+        }
+        let team = Team::new(threads, cores).map_err(|error| device_error("start threads", error.to_string()))?;
+        Ok(Cpu { space: Workspace::new(isa, team), product_work: Mutex::default() })
     }
-}
-
-fn device_error(operation: &'static str, message: String) -> Error {
-    Error::Device { device: "cpu".into(), operation, message }
-}
-
-/// A zeroed vector, or an error that says how much was asked for.
-fn allocate<T: Clone + Default>(operation: &'static str, len: usize) -> Result<Vec<T>> {
-    let mut vec = Vec::new();
-    vec.try_reserve_exact(len).map_err(|_| {
-        let needed = len as f64 * size_of::<T>() as f64 / 1e9;
-        device_error(
-            operation,
-            format!("out of memory: {needed:.3} GB needed, {:.3} GB free", machine::available_bytes() as f64 / 1e9),
-        )
-    })?;
-    vec.resize(len, T::default());
-    Ok(vec)
-}
-
-/// The bytes of string i.
-fn row<'a>(rows: &Rows<'a, Bytes>, i: usize) -> &'a [u8] {
-    let start = rows.start(i);
-    &rows.buffer.0[start..start + rows.len]
-}
-
-/// Calls `write(i, string i)` for `count` strings of `len` bytes, in parallel.
-fn for_each_row(count: usize, len: usize, out: RowsMut<Bytes>, write: impl Fn(usize, &mut [u8]) + Sync + Send) {
-    assert!(out.stride >= len, "strings of {len} bytes overlap at a stride of {}", out.stride);
-    assert!(
-        out.buffer.0.len() >= out.offset + count.saturating_sub(1) * out.stride + len,
-        "the view leaves its buffer"
-    );
-    out.buffer.0[out.offset..]
-        .par_chunks_mut(out.stride)
-        .take(count)
-        .enumerate()
-        .for_each(|(i, chunk)| write(i, &mut chunk[..len]));
 }
 
 impl Ops for Cpu {
@@ -130,31 +61,42 @@ impl Ops for Cpu {
     fn device(&self) -> DeviceInfo {
         DeviceInfo {
             name: machine::cpu_model(),
-            units: self.pool.current_num_threads(),
+            units: self.space.team.threads(),
             available_bytes: machine::available_bytes(),
-            isa: kernel::Isa::detect().name().into(),
+            isa: self.space.isa.name().into(),
         }
     }
 
     fn bytes(&self, len: usize) -> Result<Bytes> {
-        allocate("allocate bytes", len).map(Bytes)
+        memory::Secret::new("allocate bytes", len).map(Bytes)
     }
 
     fn small(&self, rows: usize, n: usize) -> Result<Small> {
-        Ok(Small { n, coefficients: allocate("allocate small vectors", rows * n)? })
+        Ok(Small { n, coefficients: memory::Secret::new("allocate small vectors", rows * n)? })
     }
 
-    fn matrices(&self, count: usize, n: usize) -> Result<Matrices> {
-        let layout = Layout::new(n);
-        Ok(Matrices { layout, entries: allocate("allocate matrices", count * layout.entries())? })
+    fn matrices(&self, count: usize, n: usize, form: MatrixForm) -> Result<Matrices> {
+        Matrices::new(self.space.isa, count, n, form)
     }
 
-    fn matrices_bytes(&self, count: usize, n: usize) -> u64 {
-        (count * Layout::new(n).entries() * size_of::<i16>()) as u64
+    fn matrices_bytes(&self, count: usize, n: usize, form: MatrixForm) -> u64 {
+        Matrices::bytes(self.space.isa, count, n, form)
     }
 
     fn small_bytes(&self, rows: usize, n: usize) -> u64 {
         (rows * n * size_of::<i16>()) as u64
+    }
+
+    fn scratch_bytes(&self, count: usize, n: usize) -> u64 {
+        matrix::packed_bytes(&self.space, count, n)
+    }
+
+    fn product_work(&self) -> ProductWork {
+        *self.product_work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn peak_mac_per_s(&self) -> f64 {
+        kernel::peak_mac_per_s(self.space.isa, &self.space.team)
     }
 
     fn upload(&self, src: &[u8], dst: &mut Bytes, offset: usize) {
@@ -171,11 +113,11 @@ impl Ops for Cpu {
     }
 
     fn copy(&self, count: usize, input: Rows<Bytes>, out: RowsMut<Bytes>) {
-        self.pool.install(|| for_each_row(count, input.len, out, |i, out| out.copy_from_slice(row(&input, i))));
+        symmetric::copy(&self.space, count, input, out);
     }
 
     fn hash(&self, f: Hash, count: usize, parts: &[Rows<Bytes>], out: RowsMut<Bytes>) {
-        self.pool.install(|| symmetric::hash(f, count, parts, out));
+        symmetric::hash(&self.space, f, count, parts, out);
     }
 
     fn parallel_hash256(
@@ -186,23 +128,23 @@ impl Ops for Cpu {
         input: Rows<Bytes>,
         out: RowsMut<Bytes>,
     ) {
-        self.pool.install(|| symmetric::parallel_hash256(count, block_bytes, customization, input, out));
+        symmetric::parallel_hash256(&self.space, count, block_bytes, customization, input, out);
     }
 
     fn sample(&self, sampler: &Sampler, count: usize, seeds: Rows<Bytes>, tag: u8, per_seed: usize, out: &mut Small) {
-        self.pool.install(|| symmetric::sample(sampler, count, seeds, tag, per_seed, out));
+        symmetric::sample(&self.space, sampler, count, seeds, tag, per_seed, out);
     }
 
     fn store_small(&self, count: usize, small: &Small, out: RowsMut<Bytes>) {
-        self.pool.install(|| symmetric::store_small(count, small, out));
+        symmetric::store_small(&self.space, count, small, out);
     }
 
     fn load_small(&self, count: usize, rows: Rows<Bytes>, out: &mut Small) {
-        self.pool.install(|| symmetric::load_small(count, rows, out));
+        symmetric::load_small(&self.space, count, rows, out);
     }
 
     fn expand(&self, count: usize, rho: Rows<Bytes>, out: &mut Matrices) {
-        self.pool.install(|| matrix::expand(count, rho, out));
+        matrix::expand(&self.space, count, rho, out);
     }
 
     fn expand_multiply(
@@ -215,7 +157,7 @@ impl Ops for Cpu {
         out: &mut Matrices,
         t: RowsMut<Bytes>,
     ) {
-        self.pool.install(|| matrix::expand_multiply(count, rho, s, s_max, e, out, t));
+        matrix::expand_multiply(&self.space, count, rho, s, s_max, e, out, t);
     }
 
     fn multiply(
@@ -228,15 +170,19 @@ impl Ops for Cpu {
         e1: &Small,
         out: RowsMut<Bytes>,
     ) {
-        self.pool.install(|| matrix::multiply(count, r, r_max, a, per_matrix, e1, out));
+        let start = Instant::now();
+        matrix::multiply(&self.space, count, r, r_max, a, per_matrix, e1, out);
+        let mut work = self.product_work.lock().unwrap_or_else(PoisonError::into_inner);
+        work.macs += (count * MESSAGE_BITS * r.n * r.n) as u64;
+        work.busy_s += start.elapsed().as_secs_f64();
     }
 
     fn encode_message(&self, count: usize, t: Rows<Bytes>, r: &Small, e2: &Small, m: Rows<Bytes>, out: RowsMut<Bytes>) {
-        self.pool.install(|| encode::encode_message(count, t, r, e2, m, out));
+        codec::encode_message(&self.space, count, t, r, e2, m, out);
     }
 
     fn decode_message(&self, count: usize, s: &Small, per_key: usize, c: Rows<Bytes>, m: RowsMut<Bytes>) {
-        self.pool.install(|| encode::decode_message(count, s, per_key, c, m));
+        codec::decode_message(&self.space, count, s, per_key, c, m);
     }
 
     fn select_equal(
@@ -248,6 +194,6 @@ impl Ops for Cpu {
         no: Rows<Bytes>,
         out: RowsMut<Bytes>,
     ) {
-        self.pool.install(|| symmetric::select_equal(count, a, b, yes, no, out));
+        symmetric::select_equal(&self.space, count, a, b, yes, no, out);
     }
 }

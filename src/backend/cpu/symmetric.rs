@@ -1,120 +1,138 @@
 //! Hashes, sampling from generator streams, constant-time comparison and selection.
 
-use rayon::prelude::*;
 use subtle::{ConditionallySelectable, ConstantTimeEq};
-use zeroize::Zeroize;
+use zeroize::Zeroizing;
 
-use super::{Bytes, Small, for_each_row, row};
+use super::{
+    isa::vectorized,
+    keccak::{self, Function, MAX_WIDTH, STREAM_SEED_BYTES},
+    memory::{Bytes, Shared, Small, row, rows_mut, seed},
+    streams,
+    workspace::Workspace,
+};
 use crate::{
-    drbg::Stream,
     hash,
-    noise::{self, Cdt},
     ops::{Hash, Rows, RowsMut, Sampler},
     params::SEED_BYTES,
 };
 
-pub(super) fn hash(f: Hash, count: usize, parts: &[Rows<Bytes>], out: RowsMut<Bytes>) {
-    let len = match f {
-        Hash::Sha3_256 => 32,
-        Hash::Sha3_512 => 64,
+pub(super) fn hash(space: &Workspace, f: Hash, count: usize, parts: &[Rows<Bytes>], out: RowsMut<Bytes>) {
+    match *parts {
+        [a] => hash_parts(space, f, count, [a], out),
+        [a, b] => hash_parts(space, f, count, [a, b], out),
+        [a, b, c] => hash_parts(space, f, count, [a, b, c], out),
+        _ => panic!("no hash of the schemes has {} parts", parts.len()),
+    }
+}
+
+fn hash_parts<const PARTS: usize>(
+    space: &Workspace,
+    f: Hash,
+    count: usize,
+    parts: [Rows<Bytes>; PARTS],
+    out: RowsMut<Bytes>,
+) {
+    let (function, len) = match f {
+        Hash::Sha3_256 => (Function::Sha3_256, 32),
+        Hash::Sha3_512 => (Function::Sha3_512, 64),
     };
-    for_each_row(count, len, out, |i, out| {
-        // No list of parts in the schemes is longer than three.
-        let mut slices: [&[u8]; 4] = [&[]; 4];
-        for (slice, part) in slices.iter_mut().zip(parts) {
-            *slice = row(part, i);
-        }
-        let slices = &slices[..parts.len()];
-        match f {
-            Hash::Sha3_256 => hash_into(hash::sha3_256(slices), out),
-            Hash::Sha3_512 => hash_into(hash::sha3_512(slices), out),
-        }
+    let stride = out.stride;
+    // As many at a time as there are lanes.
+    let out = rows_mut(count, len, out);
+    let (bytes, out) = (out.len(), Shared::new(out));
+    space.each(count.div_ceil(MAX_WIDTH), |_, group| {
+        let start = MAX_WIDTH * group * stride;
+        // SAFETY: groups of strings do not overlap, and each is one task's.
+        let out = unsafe { out.range(start..bytes.min(start + MAX_WIDTH * stride)) };
+        let messages = out.chunks_mut(stride).enumerate().map(|(i, out)| {
+            let i = MAX_WIDTH * group + i;
+            (parts.each_ref().map(|part| row(part, i)), &mut out[..len])
+        });
+        keccak::hash_many(space.isa, function, messages);
     });
 }
 
-fn hash_into<const N: usize>(mut digest: [u8; N], out: &mut [u8]) {
-    out.copy_from_slice(&digest);
-    digest.zeroize();
-}
-
 pub(super) fn parallel_hash256(
+    space: &Workspace,
     count: usize,
     block_bytes: usize,
     customization: &[u8],
     input: Rows<Bytes>,
     out: RowsMut<Bytes>,
 ) {
-    for_each_row(count, 32, out, |i, out| {
-        let input = row(&input, i);
-        let leaves: Vec<_> = input.par_chunks(block_bytes).map(hash::parallel_hash256_leaf).collect();
+    let blocks = input.len.div_ceil(block_bytes);
+    let groups = blocks.div_ceil(MAX_WIDTH);
+    let call = &mut *space.call();
+    let leaves = call.leaves.grown(count * blocks);
+    let shared = Shared::new(leaves);
+    space.each(count * groups, |_, task| {
+        let (i, first) = (task / groups, task % groups * MAX_WIDTH);
+        let last = blocks.min(first + MAX_WIDTH);
+        let data = &row(&input, i)[first * block_bytes..(last * block_bytes).min(input.len)];
+        // SAFETY: groups of blocks are disjoint.
+        let leaves = unsafe { shared.range(i * blocks + first..i * blocks + last) };
+        keccak::parallel_hash256_leaves(space.isa, data, block_bytes, leaves);
+    });
+    let leaves = &*leaves;
+    space.each_row(count, 32, out, |_, i, out| {
+        let leaves = leaves[i * blocks..(i + 1) * blocks].iter().copied();
         hash::parallel_hash256_root(block_bytes, leaves, customization, out);
     });
 }
 
-/// Coefficients drawn per read of a stream.
-const PIECE: usize = 1024;
-
-pub(super) fn sample(sampler: &Sampler, count: usize, seeds: Rows<Bytes>, tag: u8, per_seed: usize, out: &mut Small) {
+pub(super) fn sample(
+    space: &Workspace,
+    sampler: &Sampler,
+    count: usize,
+    seeds: Rows<Bytes>,
+    tag: u8,
+    per_seed: usize,
+    out: &mut Small,
+) {
     assert!(seeds.len == SEED_BYTES && out.rows() >= count * per_seed);
-    out.coefficients.par_chunks_mut(out.n).take(count * per_seed).enumerate().for_each(|(i, out)| {
-        let seed = row(&seeds, i / per_seed).try_into().expect("a seed has 32 bytes");
-        let mut stream = Stream::new(seed, tag, (i % per_seed) as u32);
-        let mut bytes = [0u8; 2 * PIECE];
-        for out in out.chunks_mut(PIECE) {
+    let n = out.n;
+    let count = count * per_seed;
+    let rows = Shared::new(&mut out.coefficients[..count * n]);
+    space.each(count.div_ceil(MAX_WIDTH), |_, group| {
+        let first = MAX_WIDTH * group;
+        // SAFETY: groups of rows do not overlap, and each is one task's.
+        let rows = unsafe { rows.range(first * n..count.min(first + MAX_WIDTH) * n) };
+        let streams = (first..).map(|i| (seed(&seeds, i / per_seed), (i % per_seed) as u32));
+        let mut entropy = Zeroizing::new([[0; STREAM_SEED_BYTES]; MAX_WIDTH]);
+        let entropy = &mut entropy[..rows.len() / n];
+        keccak::stream_seeds_of(space.isa, tag, streams, entropy);
+        for (row, entropy) in rows.chunks_exact_mut(n).zip(&*entropy) {
             match sampler {
-                Sampler::Cbd3 => {
-                    let bytes = &mut bytes[..out.len()];
-                    stream.read(bytes);
-                    out.iter_mut().zip(bytes).for_each(|(x, &mut byte)| *x = i16::from(noise::cbd3(byte)));
-                }
-                Sampler::Table(table) => {
-                    let bytes = &mut bytes[..2 * out.len()];
-                    stream.read(bytes);
-                    sample_table(table, bytes, out);
-                }
+                Sampler::Cbd3 => streams::cbd3(space.isa, entropy, row),
+                Sampler::Table(table) => streams::sample_table(space.isa, entropy, table, row),
             }
         }
-        bytes.zeroize();
     });
 }
 
-/// [`Cdt::sample`] of each word, threshold by threshold over the whole piece, which compilers vectorize.
-/// Secret: no branch or index depends on the words.
-#[multiversion::multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
-fn sample_table(table: &Cdt, bytes: &[u8], out: &mut [i16]) {
-    let mut halves = [0u16; PIECE];
-    let halves = &mut halves[..out.len()];
-    for ((half, word), x) in halves.iter_mut().zip(bytes.chunks_exact(2)).zip(out.iter_mut()) {
-        *half = u16::from_le_bytes([word[0], word[1]]);
-        *x = 0;
-    }
-    for &threshold in table.thresholds() {
-        for (x, &word) in out.iter_mut().zip(halves.iter()) {
-            // Both operands are below 2¹⁵: the difference borrows into bit 15 exactly where word/2 is larger.
-            *x += (threshold.wrapping_sub(word >> 1) >> 15) as i16;
-        }
-    }
-    for (x, &word) in out.iter_mut().zip(halves.iter()) {
-        let sign = -((word & 1) as i16);
-        *x = (*x ^ sign) - sign;
-    }
-    halves.zeroize();
+pub(super) fn copy(space: &Workspace, count: usize, input: Rows<Bytes>, out: RowsMut<Bytes>) {
+    space.each_row(count, input.len, out, |_, i, out| out.copy_from_slice(row(&input, i)));
 }
 
-pub(super) fn store_small(count: usize, small: &Small, out: RowsMut<Bytes>) {
-    for_each_row(count, small.n, out, |i, out| {
+pub(super) fn store_small(space: &Workspace, count: usize, small: &Small, out: RowsMut<Bytes>) {
+    space.each_row(count, small.n, out, |_, i, out| {
         out.iter_mut().zip(small.row(i)).for_each(|(byte, &x)| *byte = x as i8 as u8);
     });
 }
 
-pub(super) fn load_small(count: usize, rows: Rows<Bytes>, out: &mut Small) {
+pub(super) fn load_small(space: &Workspace, count: usize, rows: Rows<Bytes>, out: &mut Small) {
     assert!(rows.len == out.n && out.rows() >= count);
-    out.coefficients.par_chunks_mut(out.n).take(count).enumerate().for_each(|(i, out)| {
+    let n = out.n;
+    let coefficients = Shared::new(&mut out.coefficients);
+    space.each(count, |_, i| {
+        // SAFETY: each row is one task's.
+        let out = unsafe { coefficients.range(i * n..(i + 1) * n) };
         out.iter_mut().zip(row(&rows, i)).for_each(|(x, &byte)| *x = i16::from(byte as i8));
     });
 }
 
 pub(super) fn select_equal(
+    space: &Workspace,
     count: usize,
     a: Rows<Bytes>,
     b: Rows<Bytes>,
@@ -124,23 +142,39 @@ pub(super) fn select_equal(
 ) {
     assert_eq!(a.len, b.len);
     assert_eq!(yes.len, no.len);
-    for_each_row(count, yes.len, out, |i, out| {
-        let equal = difference(row(&a, i), row(&b, i)).ct_eq(&0);
+    let pieces = a.len.div_ceil(PIECE_BYTES).max(1);
+    let call = &mut *space.call();
+    let differences = call.differences.grown(count * pieces);
+    let shared = Shared::new(differences);
+    space.each(count * pieces, |_, task| {
+        let (i, first) = (task / pieces, task % pieces * PIECE_BYTES);
+        let piece = first..a.len.min(first + PIECE_BYTES);
+        // SAFETY: each task has its own byte.
+        let to = unsafe { shared.range(task..task + 1) };
+        to[0] = difference(space.isa, &row(&a, i)[piece.clone()], &row(&b, i)[piece]);
+    });
+    let differences = &*differences;
+    space.each_row(count, yes.len, out, |_, i, out| {
+        let difference = differences[i * pieces..(i + 1) * pieces].iter().fold(0, |sum, piece| sum | piece);
+        let equal = difference.ct_eq(&0);
         for (out, (yes, no)) in out.iter_mut().zip(row(&yes, i).iter().zip(row(&no, i))) {
             *out = u8::conditional_select(no, yes, equal);
         }
     });
 }
 
-/// The OR of all byte differences: 0 exactly where `a` and `b` are equal. Secret: every byte is read, whatever the
-/// others hold.
-#[multiversion::multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
-fn difference(a: &[u8], b: &[u8]) -> u8 {
-    let mut lanes = [0u8; 64];
-    let (a_blocks, b_blocks) = (a.chunks_exact(64), b.chunks_exact(64));
-    let tail = a_blocks.remainder().iter().zip(b_blocks.remainder()).fold(0, |sum, (a, b)| sum | (a ^ b));
-    for (a, b) in a_blocks.zip(b_blocks) {
-        lanes.iter_mut().zip(a.iter().zip(b)).for_each(|(lane, (a, b))| *lane |= a ^ b);
+/// Bytes compared by one task.
+const PIECE_BYTES: usize = 256 * 1024;
+
+vectorized! {
+    /// The OR of all byte differences of two pieces. Secret: every byte is read, whatever the others hold.
+    fn difference(a: &[u8], b: &[u8]) -> u8 {
+        let mut lanes = [0u8; 64];
+        let (a_blocks, b_blocks) = (a.chunks_exact(64), b.chunks_exact(64));
+        let tail = a_blocks.remainder().iter().zip(b_blocks.remainder()).fold(0, |sum, (a, b)| sum | (a ^ b));
+        for (a, b) in a_blocks.zip(b_blocks) {
+            lanes.iter_mut().zip(a.iter().zip(b)).for_each(|(lane, (a, b))| *lane |= a ^ b);
+        }
+        lanes.iter().fold(tail, |sum, lane| sum | lane)
     }
-    lanes.iter().fold(tail, |sum, lane| sum | lane)
 }

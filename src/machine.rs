@@ -59,15 +59,39 @@ pub fn core_count(list: &str) -> usize {
     list.split(',').filter_map(run).sum()
 }
 
-/// A rank's share of its cores, at least one: each core counts 1/(number of ranks on the host that may use it).
-/// `masks` holds the masks of all ranks of the host, this rank's included.
-pub fn core_share(mine: &[usize], masks: &[Vec<usize>]) -> usize {
-    let share: f64 = mine
-        .iter()
-        .map(|core| 1.0 / masks.iter().filter(|mask| mask.binary_search(core).is_ok()).count().max(1) as f64)
-        .sum();
+/// What of its affinity mask a rank uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreShare {
+    /// Its share of the cores, at least one: each core counts 1/(number of ranks on the host that may use it).
+    pub count: usize,
+    /// The cores that no other rank uses where all take theirs. Ranks with one mask take turns: each gets a piece of
+    /// it, in the order of ranks. Empty where the mask has fewer cores than such ranks, or where it overlaps another
+    /// one only in part: no piece would be this rank's alone.
+    pub own: Vec<usize>,
+}
+
+impl CoreShare {
+    /// The cores to pin `threads` threads to, one each: none where they are more than the own cores, as two threads
+    /// pinned to one core would wait for each other while the system could still move them elsewhere.
+    pub fn pins(&self, threads: usize) -> &[usize] {
+        self.own.get(..threads).unwrap_or_default()
+    }
+}
+
+/// The share of the rank with the mask `masks[mine]`. `masks` holds the masks of all ranks of the host, in the order
+/// of ranks.
+pub fn core_share(mine: usize, masks: &[Vec<usize>]) -> CoreShare {
+    let mask = &masks[mine];
+    let users = |core: &usize| masks.iter().filter(|mask| mask.binary_search(core).is_ok()).count();
+    let share: f64 = mask.iter().map(|core| 1.0 / users(core) as f64).sum();
     // A third of three cores is one core, in spite of rounding.
-    ((share + 1e-9) as usize).max(1)
+    let count = ((share + 1e-9) as usize).max(1);
+    // Who may use one core of the mask may use all of them, where masks are equal or disjoint.
+    let same = |masks: &[Vec<usize>]| masks.iter().filter(|other| *other == mask).count();
+    let whole = mask.iter().all(|core| users(core) == same(masks));
+    let first = same(&masks[..mine]) * count;
+    let own = if whole && same(masks) * count <= mask.len() { mask[first..first + count].to_vec() } else { Vec::new() };
+    CoreShare { count, own }
 }
 
 /// The most memory that this process has held, in bytes.
@@ -142,15 +166,48 @@ mod tests {
         assert_eq!(core_list(&[]), "");
     }
 
+    /// The share of every rank: how many cores, and which are its own.
+    fn shares(masks: &[impl AsRef<[usize]>]) -> Vec<(usize, Vec<usize>)> {
+        let masks: Vec<Vec<usize>> = masks.iter().map(|mask| mask.as_ref().to_vec()).collect();
+        let share = |rank| core_share(rank, &masks);
+        (0..masks.len()).map(share).map(|CoreShare { count, own }| (count, own)).collect()
+    }
+
     #[test]
-    fn cores_are_shared_by_the_ranks_that_may_use_them() {
-        let all = vec![0, 1, 2, 3];
-        assert_eq!(core_share(&all, std::slice::from_ref(&all)), 4);
-        assert_eq!(core_share(&all, &[all.clone(), all.clone()]), 2);
-        assert_eq!(core_share(&all, &vec![all.clone(); 3]), 1);
-        assert_eq!(core_share(&all, &vec![all.clone(); 9]), 1);
-        assert_eq!(core_share(&[0, 1], &[vec![0, 1], vec![2, 3]]), 2);
-        assert_eq!(core_share(&[0, 1, 2], &vec![vec![0, 1, 2]; 3]), 1);
+    fn ranks_with_one_mask_take_turns() {
+        assert_eq!(shares(&[&[0, 1, 2, 3]]), [(4, vec![0, 1, 2, 3])]);
+        assert_eq!(shares(&[&[0, 1]; 2]), [(1, vec![0]), (1, vec![1])]);
+        assert_eq!(shares(&[&[0, 1, 2, 3]; 2]), [(2, vec![0, 1]), (2, vec![2, 3])]);
+        assert_eq!(shares(&[&[0, 1, 2, 3]; 3]), [(1, vec![0]), (1, vec![1]), (1, vec![2])]);
+        assert_eq!(shares(&[&[0, 1, 2]; 3]), [(1, vec![0]), (1, vec![1]), (1, vec![2])]);
+        // A mask with gaps, and ranks of another one between.
+        assert_eq!(
+            shares(&[&[1, 5, 8, 9][..], &[2, 3], &[1, 5, 8, 9]]),
+            [(2, vec![1, 5]), (2, vec![2, 3]), (2, vec![8, 9])]
+        );
+    }
+
+    #[test]
+    fn disjoint_masks_are_owned_whole() {
+        assert_eq!(shares(&[&[0, 1], &[2, 3]]), [(2, vec![0, 1]), (2, vec![2, 3])]);
+        assert_eq!(shares(&[&[3], &[0]]), [(1, vec![3]), (1, vec![0])]);
+    }
+
+    #[test]
+    fn what_is_shared_in_part_is_nobodys_own() {
+        assert_eq!(shares(&[&[0, 1, 2, 3], &[2, 3, 4, 5]]), [(3, vec![]), (3, vec![])]);
+        assert_eq!(shares(&[&[0, 1, 2, 3][..], &[0, 1]]), [(3, vec![]), (1, vec![])]);
+        // Two of one mask, and a third rank inside it.
+        assert_eq!(shares(&[&[0, 1, 2, 3][..], &[0, 1, 2, 3], &[0]]), [(1, vec![]), (1, vec![]), (1, vec![])]);
+        // More ranks than cores.
+        assert_eq!(shares(&[&[0, 1]; 3]), vec![(1, vec![]); 3]);
+    }
+
+    #[test]
+    fn more_threads_than_own_cores_are_not_pinned() {
+        let share = core_share(1, &[vec![0, 1, 2, 3], vec![0, 1, 2, 3]]);
+        assert_eq!((share.pins(1), share.pins(2)), (&[2][..], &[2, 3][..]));
+        assert!(share.pins(3).is_empty());
     }
 
     #[test]

@@ -1,33 +1,18 @@
-//! The program as its users meet it: every wrong flag, every subcommand, every place for output. One process each.
+//! The program as its users meet it: every wrong flag and every subcommand. One process each.
 
 mod common;
 
-use std::{
-    fs::{self, File},
-    io::Read,
-    os::unix::fs::{FileTypeExt, PermissionsExt},
-    time::Duration,
-};
+use std::{fs, time::Duration};
 
-use common::{Ended, PROGRAM, alone, lwe_mpi, names, run, run_into, with_flags};
+use common::{assert_kinds, lwe_mpi, run, with_flags};
 use lwe_mpi::{
+    machine,
     params::{INSECURE_LABEL, PAPER_DIMENSIONS, STUDY_LABEL},
-    report::RunReport,
 };
 use serde_json::Value;
 
 /// A run of a moment.
 const SMALL: &str = "run --n 32 --keys 2 --encaps 2 --warmup 0 --repeat 1 --seed 1";
-/// A run that would take minutes.
-const LONG: &str = "run --n 8192 --keys 64 --encaps 64";
-
-/// One line of the program's own and nothing else.
-#[track_caller]
-fn only_line(ended: &Ended) -> &str {
-    let lines: Vec<&str> = ended.stderr.lines().collect();
-    assert!(ended.stdout.is_empty() && lines.len() == 1 && lines[0].starts_with("lwe-mpi: "), "{}", ended.all());
-    lines[0]
-}
 
 #[test]
 fn every_wrong_flag_is_one_line_and_code_2() {
@@ -70,6 +55,10 @@ fn every_wrong_flag_is_one_line_and_code_2() {
         ("--scheme kyber", "lwe"),
         ("--exchange x", "ring"),
         ("--backend cuda", "cpu"),
+        ("--isa sse2", "portable"),
+        ("--isa AVX2", "avx2"),
+        ("selftest --isa", "--isa"),
+        ("--matrix sparse", "regenerated"),
         ("--timeout 0", "time-out"),
         ("--timeout 1.5", "time-out"),
         ("--drill nonsense", "KIND@PHASE"),
@@ -88,7 +77,7 @@ fn every_wrong_flag_is_one_line_and_code_2() {
         ("selftest --vectors", "--vectors"),
     ] {
         let ended = lwe_mpi(flags).expect(2);
-        assert!(only_line(&ended).contains(hint), "{flags}: {}", ended.all());
+        assert!(ended.only_line().contains(hint), "{flags}: {}", ended.all());
     }
 }
 
@@ -96,7 +85,7 @@ fn every_wrong_flag_is_one_line_and_code_2() {
 fn sets_that_fail_too_often_run_forced_only() {
     for flags in ["--n 32768 --sigma 3.2", "--n 1024 --sigma 8"] {
         let ended = lwe_mpi(flags).expect(2);
-        let line = only_line(&ended);
+        let line = ended.only_line();
         assert!(line.contains("2^-64") && line.contains("--force") && line.contains("sigma = "), "{line}");
         assert!(ended.took < Duration::from_secs(10), "{}", ended.all());
     }
@@ -128,219 +117,12 @@ fn help_and_version_are_on_stdout() {
         assert!(ended.stdout.contains(hint) && ended.stderr.is_empty(), "{flags}: {}", ended.all());
     }
     let help = lwe_mpi("--help").stdout;
-    for flag in "scheme n keys encaps exchange warmup repeat batch seed sigma force drill timeout threads backend json \
+    for flag in "scheme n keys encaps exchange warmup repeat batch seed sigma force drill timeout threads backend isa matrix json \
                  quiet csv help version"
         .split_whitespace()
     {
         assert!(help.contains(&format!("--{flag}")), "{flag}");
     }
-}
-
-#[test]
-fn a_closed_stdout_is_quiet() {
-    for flags in [
-        "--help",
-        "--version",
-        "params",
-        "params --json -",
-        "info",
-        "selftest",
-        SMALL,
-        &format!("{SMALL} --json -"),
-        &format!("{SMALL} --csv -"),
-    ] {
-        for also_stderr in [false, true] {
-            // Nobody reads from the first byte on, as after `| head -1` has what it wanted.
-            let (reader, writer) = std::io::pipe().unwrap();
-            drop(reader);
-            let mut shell = alone("sh");
-            shell.args(["-c", &format!("exec '{PROGRAM}' {flags} 2>&1")]);
-            let ended = run_into(if also_stderr { shell } else { with_flags(flags) }, writer.into()).expect(0);
-            assert!(!ended.stderr.contains("panic") && ended.failures().is_empty(), "{flags}: {}", ended.all());
-        }
-    }
-    for flags in ["--help", "params", "selftest"] {
-        let full = File::options().write(true).open("/dev/full").unwrap();
-        let ended = run_into(with_flags(flags), full.into()).expect(5);
-        assert!(only_line(&ended).contains("standard output: "), "{}", ended.all());
-    }
-}
-
-#[test]
-fn unwritable_outputs_are_found_before_any_work() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("file"), "").unwrap();
-    let long_name = "x".repeat(300);
-    let outputs = ["missing/out", ".", "file/out", "new/", "/proc/lwe-mpi-out", &long_name];
-    for output in outputs {
-        for flags in [format!("{LONG} --json {output}"), format!("{LONG} --csv {output}")] {
-            let mut command = with_flags(&flags);
-            command.current_dir(folder.path());
-            let ended = run(command).expect(5);
-            assert!(only_line(&ended).contains(&format!(": {output}: ")), "{flags}: {}", ended.all());
-            assert!(ended.took < Duration::from_secs(20), "{}", ended.all());
-        }
-    }
-    for command in ["params", "info", "selftest"] {
-        let ended = lwe_mpi(&format!("{command} --json /nowhere/out")).expect(5);
-        assert!(only_line(&ended).ends_with("/nowhere/out: No such file or directory (os error 2)"), "{}", ended.all());
-    }
-    let mut empty = with_flags(LONG);
-    empty.args(["--json", ""]);
-    only_line(&run(empty).expect(5));
-    assert_eq!(names(folder.path()), ["file"]);
-}
-
-#[test]
-fn a_run_that_fails_leaves_files_as_they_were() {
-    let folder = tempfile::tempdir().unwrap();
-    let [json, csv] = ["old.json", "old.csv"].map(|name| folder.path().join(name));
-    for (kind, code) in [("error", Some(3)), ("panic", Some(101)), ("kill", None)] {
-        for path in [&json, &csv] {
-            fs::write(path, "precious").unwrap();
-        }
-        let ended =
-            lwe_mpi(&format!("{SMALL} --drill {kind}@decaps --json {} --csv {}", json.display(), csv.display()));
-        assert_eq!(ended.code, code, "{}", ended.all());
-        assert_eq!([&json, &csv].map(|path| fs::read_to_string(path).unwrap()), ["precious", "precious"]);
-        assert_eq!(names(folder.path()), ["old.csv", "old.json"], "{kind}");
-    }
-}
-
-#[test]
-fn files_are_replaced_whole() {
-    let folder = tempfile::tempdir().unwrap();
-    let [new, old, link] = ["new.json", "old.json", "link.json"].map(|name| folder.path().join(name));
-    fs::write(&old, "x".repeat(100_000)).unwrap();
-    fs::set_permissions(&old, fs::Permissions::from_mode(0o640)).unwrap();
-    std::os::unix::fs::symlink("old.json", &link).unwrap();
-    let mut texts = Vec::new();
-    for path in [&new, &link] {
-        let ended = lwe_mpi(&format!("{SMALL} --json {}", path.display())).expect(0);
-        assert!(ended.stdout.contains("agreement: 4 of 4"), "the table is on standard output: {}", ended.all());
-        let text = fs::read_to_string(path).unwrap();
-        texts.push(serde_json::from_str::<Value>(&text).unwrap()["fingerprint"].clone());
-    }
-    assert_eq!(texts[0], texts[1]);
-    assert_eq!(fs::metadata(&old).unwrap().permissions().mode() & 0o777, 0o640);
-    assert!(link.is_symlink() && fs::read_to_string(&old).unwrap().len() < 100_000);
-    assert_eq!(names(folder.path()), ["link.json", "new.json", "old.json"]);
-}
-
-/// A pipe or a device is written to, never replaced.
-#[test]
-fn pipes_stay_pipes() {
-    let folder = tempfile::tempdir().unwrap();
-    let pipe = folder.path().join("pipe");
-    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let reader = std::thread::spawn({
-        let pipe = pipe.clone();
-        move || {
-            let mut text = String::new();
-            File::open(pipe).unwrap().read_to_string(&mut text).unwrap();
-            text
-        }
-    });
-    lwe_mpi(&format!("{SMALL} --json {}", pipe.display())).expect(0);
-    assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo(), "the pipe was replaced");
-    assert_eq!(serde_json::from_str::<Value>(&reader.join().unwrap()).unwrap()["command"], "run");
-    assert_eq!(names(folder.path()), ["pipe"]);
-}
-
-/// Asserts that `value` is `kind` at each of the dotted `paths`.
-#[track_caller]
-fn assert_kinds(value: &Value, kind: fn(&Value) -> bool, paths: &str) {
-    for path in paths.split_whitespace() {
-        let pointer = format!("/{}", path.replace('.', "/"));
-        let found = value.pointer(&pointer).unwrap_or_else(|| panic!("no {path} in {value}"));
-        assert!(kind(found), "{path}: {found}");
-    }
-}
-
-#[test]
-fn json_on_stdout_is_one_whole_document() {
-    let ended = lwe_mpi(&format!("{SMALL} --json -")).expect(0);
-    let report = ended.json();
-    assert!(ended.stderr.contains("agreement: 4 of 4") && ended.stderr.contains("keygen"), "{}", ended.all());
-    assert_kinds(
-        &report,
-        Value::is_u64,
-        "schema_version n keys encaps_per_key ranks agreement.agreed agreement.total warmup repeat hosts batch \
-         keys_per_group rounds sent_bytes_per_pass ranks_table.0.rank ranks_table.0.local_rank ranks_table.0.threads \
-         ranks_table.0.keys ranks_table.0.encaps ranks_table.0.peak_memory_bytes",
-    );
-    assert_kinds(
-        &report,
-        |value| value.as_str().is_some_and(|text| !text.is_empty()),
-        "program_version command scheme label exchange seed mpi_library backend backend_reason matrices fingerprint \
-         ranks_table.0.host ranks_table.0.device ranks_table.0.isa ranks_table.0.cores warnings.0",
-    );
-    assert_kinds(&report, Value::is_array, "ranks_table warnings agreement.failures");
-    assert_kinds(&report, Value::is_null, "sigma failure_log2 cold_pass_s");
-    assert_kinds(&report, Value::is_f64, "setup_s");
-    for phase in ["keygen", "encaps", "exchange", "decaps", "total"] {
-        let phase = &report["phases"][phase];
-        let [min, median, p95, max, per_s] = ["min_s", "median_s", "p95_s", "max_s", "per_s"]
-            .map(|name| phase[name].as_f64().unwrap_or_else(|| panic!("{name} in {phase}")));
-        assert!(0.0 < min && min <= median && median <= p95 && p95 <= max && per_s > 0.0, "{phase}");
-    }
-    assert_eq!((&report["n"], &report["keys"], &report["encaps_per_key"]), (&32.into(), &2.into(), &2.into()));
-    assert_eq!(report["seed"], format!("{:0>64}", 1));
-    assert_eq!(report["fingerprint"].as_str().unwrap().len(), 64);
-    assert!(report["ranks_table"][0]["peak_memory_bytes"].as_u64().unwrap() > 1 << 20);
-
-    // Neither more nor less than the type says.
-    let typed: RunReport = serde_json::from_value(report.clone()).unwrap();
-    assert_eq!(serde_json::to_value(&typed).unwrap(), report);
-    // What did nothing has no times.
-    let lonely = lwe_mpi(&format!("{SMALL} --exchange none --json - --quiet")).expect(0).json();
-    assert_eq!(lonely["phases"]["exchange"].as_object().unwrap().values().filter(|v| v.is_null()).count(), 5);
-    assert_eq!(lonely["fingerprint"], report["fingerprint"]);
-}
-
-#[test]
-fn quiet_prints_the_label_alone() {
-    let label = format!("lwe-mpi: n = 32: {INSECURE_LABEL}\n");
-    let ended = lwe_mpi(&format!("{SMALL} --quiet")).expect(0);
-    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("", label.as_str()));
-    let ended = lwe_mpi(&format!("{SMALL} --json -")).expect(0);
-    assert_eq!(ended.stderr.matches(INSECURE_LABEL).count(), 1, "{}", ended.all());
-    assert_eq!(ended.json()["label"], INSECURE_LABEL);
-    let secure = lwe_mpi("--n 1024 --keys 1 --encaps 1 --warmup 0 --repeat 1 --quiet --json -").expect(0);
-    assert_eq!((secure.stderr.as_str(), &secure.json()["label"]), ("", &Value::Null));
-    for flags in ["info --quiet", "params --quiet", "selftest --quiet"] {
-        let ended = lwe_mpi(flags).expect(0);
-        assert!(ended.stdout.is_empty() && ended.stderr.is_empty(), "{flags}: {}", ended.all());
-    }
-}
-
-#[test]
-fn csv_agrees_with_json() {
-    let folder = tempfile::tempdir().unwrap();
-    let csv = folder.path().join("run.csv");
-    let report = lwe_mpi(&format!("{SMALL} --json - --csv {} --quiet", csv.display())).expect(0).json();
-    let mut reader = csv::Reader::from_path(&csv).unwrap();
-    let heading = reader.headers().unwrap().clone();
-    let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
-    assert_eq!(rows.len(), 5);
-    for (row, phase) in rows.iter().zip(["keygen", "encaps", "exchange", "decaps", "total"]) {
-        let field = |name: &str| &row[heading.iter().position(|found| found == name).unwrap()];
-        assert_eq!(field("phase"), phase);
-        for name in ["scheme", "n", "keys", "encaps_per_key", "exchange", "ranks", "backend", "batch", "seed"] {
-            let expected = &report[name];
-            assert_eq!(field(name), expected.as_str().map_or(expected.to_string(), String::from), "{name}");
-        }
-        assert_eq!((field("fingerprint"), field("sigma")), (report["fingerprint"].as_str().unwrap(), ""));
-        assert_eq!((field("agreed"), field("total")), ("4", "4"));
-        for name in ["min_s", "median_s", "p95_s", "max_s", "per_s"] {
-            let (found, expected) =
-                (field(name).parse::<f64>().unwrap(), report["phases"][phase][name].as_f64().unwrap());
-            assert!((found / expected - 1.0).abs() < 1e-12, "{phase} {name}: {found}, {expected}");
-        }
-    }
-    let ended = lwe_mpi(&format!("{SMALL} --csv -")).expect(0);
-    assert_eq!(csv::Reader::from_reader(ended.stdout.as_bytes()).records().count(), 5, "{}", ended.all());
-    assert!(ended.stderr.contains("agreement: 4 of 4"), "{}", ended.all());
 }
 
 #[test]
@@ -360,7 +142,7 @@ fn no_subcommand_is_run() {
 fn info_shows_this_machine() {
     let info = lwe_mpi("info --json -").expect(0).json();
     assert_kinds(&info, Value::is_u64, "schema_version ranks_table.0.threads ranks_table.0.available_bytes");
-    assert_kinds(&info, Value::is_array, "ranks_table.0.instruction_sets");
+    assert_kinds(&info, Value::is_array, "ranks_table.0.instruction_sets ranks_table.0.isa_available");
     assert_eq!((&info["ranks"], &info["hosts"], &info["backend"]), (&1.into(), &1.into(), &"cpu".into()));
     let library = info["mpi_library"].as_str().unwrap();
     assert_eq!(library == "none (one process)", cfg!(not(feature = "mpi")), "{library}");
@@ -369,6 +151,82 @@ fn info_shows_this_machine() {
     let table = lwe_mpi("info --threads 3").expect(0);
     assert!(table.stdout.contains(library) && table.stdout.contains(&host), "{}", table.all());
     assert_eq!(lwe_mpi("info --threads 3 --json -").json()["ranks_table"][0]["threads"], 3);
+}
+
+/// The instruction sets that `--isa` takes on this machine.
+fn isa_available() -> Vec<String> {
+    let info = lwe_mpi("info --json - --quiet").expect(0).json();
+    serde_json::from_value(info["ranks_table"][0]["isa_available"].clone()).unwrap()
+}
+
+#[test]
+fn every_instruction_set_gives_the_same_results() {
+    let available = isa_available();
+    assert_eq!(available[0], "portable");
+    let flags = "run --n 128 --keys 2 --encaps 3 --warmup 0 --repeat 1 --seed 1 --json - --quiet --isa";
+    let report = |isa: &str| lwe_mpi(&format!("{flags} {isa}")).expect(0).json();
+    let auto = report("auto")["fingerprint"].clone();
+    for isa in &available {
+        let report = report(isa);
+        assert_eq!(report["fingerprint"], auto, "{isa}");
+        assert_eq!(report["ranks_table"][0]["isa"], isa.as_str());
+        assert_eq!(lwe_mpi(&format!("selftest --isa {isa}")).expect(0).stdout, "17 passed, 0 failed\n", "{isa}");
+    }
+    let table = lwe_mpi("info --isa portable").expect(0);
+    assert!(table.stdout.contains(&available.join(" ")), "{}", table.all());
+}
+
+#[test]
+fn an_instruction_set_that_is_missing_is_refused() {
+    let available = isa_available();
+    for isa in ["amx", "avx512", "avx-vnni", "avx2", "portable"] {
+        for command in ["run --n 1024", "info", "selftest"] {
+            if !available.iter().any(|found| found == isa) {
+                let ended = lwe_mpi(&format!("{command} --isa {isa}")).expect(3);
+                let end = format!(": this machine has no {isa}; it has {}", available.join(", "));
+                assert!(ended.only_line().ends_with(&end), "{}", ended.all());
+            }
+        }
+    }
+}
+
+#[test]
+fn matrices_give_the_same_results_in_both_forms() {
+    let flags = "run --n 128 --keys 2 --encaps 3 --warmup 0 --repeat 1 --seed 1";
+    let mut fingerprints = Vec::new();
+    for exchange in ["ring", "none"] {
+        for (asked, form, reason) in [
+            ("", "stored", "auto: stored ones fit"),
+            ("--matrix auto", "stored", "auto: stored ones fit"),
+            ("--matrix stored", "stored", "asked for with --matrix stored"),
+            ("--matrix regenerated", "regenerated", "asked for with --matrix regenerated"),
+        ] {
+            let ended = lwe_mpi(&format!("{flags} --exchange {exchange} {asked} --json -")).expect(0);
+            let report = ended.json();
+            assert_eq!(report["matrix"], form, "{asked}");
+            assert!(report["matrix_reason"].as_str().unwrap().starts_with(reason), "{report}");
+            assert!(ended.stderr.contains(&format!("matrices {form} ({reason}")), "{}", ended.all());
+            fingerprints.push(report["fingerprint"].clone());
+        }
+    }
+    fingerprints.dedup();
+    assert_eq!(fingerprints.len(), 1);
+}
+
+#[test]
+fn threads_have_cores_of_their_own_or_are_said_to_lack_them() {
+    let run = |threads: usize| {
+        let flags =
+            format!("run --n 32 --keys 1 --encaps 1 --warmup 0 --repeat 1 --json - --quiet --threads {threads}");
+        lwe_mpi(&flags).expect(0).json()
+    };
+    let (mask, crowded) = (machine::cores(), "1 of 1 ranks have more threads than cores");
+    for threads in [1, mask.len(), mask.len() + 1] {
+        let report = run(threads);
+        let cores = report["ranks_table"][0]["cores"].as_str().unwrap();
+        assert_eq!(cores, machine::core_list(&mask[..threads.min(mask.len())]));
+        assert_eq!(report["warnings"].to_string().contains(crowded), threads > mask.len(), "{report}");
+    }
 }
 
 #[test]
@@ -449,13 +307,13 @@ fn selftest_checks_what_it_is_given() {
 
     for text in ["", "{}", "[]", "[1]", "[{\"n\": 32}]", "\u{feff}[]", &kem.to_string().replace("shared", "lost")] {
         let ended = selftest(text).expect(5);
-        assert!(only_line(&ended).contains(&format!(": {}: ", file.display())), "{text}: {}", ended.all());
+        assert!(ended.only_line().contains(&format!(": {}: ", file.display())), "{text}: {}", ended.all());
     }
     fs::write(&file, [0xff, 0xfe]).unwrap();
     let no_file = folder.path().join("missing.json");
     for path in [&file, &no_file, &folder.path().to_path_buf()] {
         let ended = lwe_mpi(&format!("selftest --vectors {}", path.display())).expect(5);
-        assert!(only_line(&ended).contains(&format!(": {}: ", path.display())), "{}", ended.all());
+        assert!(ended.only_line().contains(&format!(": {}: ", path.display())), "{}", ended.all());
     }
 }
 
@@ -465,7 +323,7 @@ fn the_wrong_launcher_is_refused() {
         let mut command = with_flags(flags);
         command.env(variable, "4");
         let ended = run(command).expect(4);
-        let line = only_line(&ended);
+        let line = ended.only_line();
         let advice = if cfg!(feature = "mpi") { "mpirun" } else { "--features mpi" };
         assert!(line.contains(&format!("{variable} says 4 ranks")) && line.contains(advice), "{line}");
     }

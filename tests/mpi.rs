@@ -7,7 +7,7 @@ mod common;
 use std::{fs, path::Path, time::Duration};
 
 use common::{Ended, PROGRAM, eventually, mpirun, names, run_one_at_a_time, with_flags};
-use lwe_mpi::report::RunReport;
+use lwe_mpi::{machine, report::RunReport};
 use serde_json::Value;
 
 /// A job of the program; flags are separated by blanks. It leaves no process behind.
@@ -84,6 +84,27 @@ fn every_rank_is_in_the_report() {
     assert_eq!(ended.lines().len(), 1, "the label is said once: {}", ended.all());
 }
 
+/// Ranks that may use the same cores take different ones.
+#[test]
+fn ranks_of_one_host_share_its_cores() {
+    let all = machine::cores();
+    if all.len() < 2 {
+        return;
+    }
+    let job = ["--bind-to", "none", PROGRAM, "--n", "32", "--keys", "2", "--json", "-", "--quiet"];
+    let report: RunReport = serde_json::from_value(run_one_at_a_time(mpirun(2, job)).expect(0).json()).unwrap();
+    let share = all.len() / 2;
+    for (row, cores) in report.ranks_table.iter().zip(all.chunks(share)) {
+        assert_eq!((row.threads, &row.cores), (share, &machine::core_list(cores)));
+    }
+    assert!(!report.warnings.iter().any(|warning| warning.contains("than cores")), "{:?}", report.warnings);
+    // More threads than a rank has cores of its own: the system places them.
+    let more = (share + 1).to_string();
+    let job = job.into_iter().chain(["--threads", &more]);
+    let report: RunReport = serde_json::from_value(run_one_at_a_time(mpirun(2, job)).expect(0).json()).unwrap();
+    assert!(report.ranks_table.iter().all(|row| row.cores == machine::core_list(&all)), "{:?}", report.ranks_table);
+}
+
 #[test]
 fn ranks_without_keys_do_no_harm() {
     for (ranks, exchange) in [(5, "ring"), (5, "none"), (2, "ring")] {
@@ -121,6 +142,12 @@ fn what_all_ranks_find_wrong_is_said_once() {
     let folder = tempfile::tempdir().unwrap();
     let vectors = folder.path().join("vectors.json");
     fs::write(&vectors, "[{}]").unwrap();
+    let info = job(1, "info --json - --quiet").json()["ranks_table"][0]["isa_available"].to_string();
+    if let Some(isa) = ["amx", "avx512"].into_iter().find(|isa| !info.contains(isa)) {
+        let ended = job(3, &format!("--isa {isa} --n 1024")).expect(3);
+        let [line] = ended.lines()[..] else { panic!("{}", ended.all()) };
+        assert!(line.contains(&format!("this machine has no {isa}; it has portable")), "{line}");
+    }
     for (flags, code, hint) in [
         ("--n 33", 2, "multiple of 32"),
         ("--bogus", 2, "--bogus"),

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`workload`] | what is to be done, and the coins of every item |
 //! | [`plan`] | how it is cut into batches and rounds that fit memory |
+//! | `keys` | which keys are on the device |
 //! | [`pass`] | one pass over the workload, timed by phase |
 //! | [`verify`] | both sides' results compared; the fingerprint |
 //! | [`stats`] | order statistics |
@@ -12,6 +13,7 @@
 //! | [`drill`] | failures on purpose |
 
 pub mod drill;
+mod keys;
 pub mod pass;
 pub mod plan;
 pub mod run;

@@ -8,10 +8,12 @@
 use std::{ops::Range, time::Instant};
 
 use serde::{Deserialize, Serialize};
+
 use zeroize::Zeroizing;
 
 use super::{
     drill::Drill,
+    keys::KeyStore,
     plan::{BatchSpec, Plan},
     verify::Records,
     workload::{Exchange, Workload},
@@ -77,22 +79,18 @@ pub struct Runner<'a, K: Kem> {
     own: Range<usize>,
     /// The keys that this rank encapsulates to.
     peer: Range<usize>,
-    own_keys: OwnKeys<K::Keys>,
-    /// The group of the peer's keys that is on the device; unused without exchange.
-    peer_keys: Option<K::Keys>,
+    keys: KeyStore<K::Keys>,
     batch: K::Batch,
+    /// The digests of the batch's ciphertexts, read back.
+    digests: Vec<u8>,
+    /// The batch's secrets, read back. Secret.
+    secrets: Zeroizing<Vec<u8>>,
     /// Buffers that came back from messages.
     spare: Vec<Vec<u8>>,
     /// What encapsulation gave for the peer's keys.
     pub encapsulated: Records,
     /// What decapsulation gave for the own keys.
     pub decapsulated: Records,
-}
-
-/// A rank's own keys: all on the device, group by group, or as bytes that are loaded when they are needed.
-enum OwnKeys<T> {
-    Resident(Vec<T>),
-    Loaded { keys: T, dks: Vec<Zeroizing<Vec<u8>>>, group: Option<usize> },
 }
 
 impl<'a, K: Kem> Runner<'a, K> {
@@ -113,17 +111,7 @@ impl<'a, K: Kem> Runner<'a, K> {
             Exchange::Ring => workload.shard(previous(comm), ranks),
             Exchange::None => own.clone(),
         };
-        let groups = plan.groups(own.len());
-        let own_keys = if plan.resident {
-            OwnKeys::Resident(groups.map(|(_, keys)| kem.keys(keys)).collect::<Result<_>>()?)
-        } else {
-            let dks = groups.map(|_| Zeroizing::new(Vec::new())).collect();
-            OwnKeys::Loaded { keys: kem.keys(plan.keys_per_group)?, dks, group: None }
-        };
-        let peer_keys = match workload.exchange {
-            Exchange::Ring => Some(kem.keys(plan.keys_per_group)?),
-            Exchange::None => None,
-        };
+        let keys = KeyStore::new(kem, &plan, own.len(), workload.exchange == Exchange::Ring)?;
         let per_key = workload.encaps_per_key;
         Ok(Runner {
             kem,
@@ -136,9 +124,10 @@ impl<'a, K: Kem> Runner<'a, K> {
             decapsulated: Records::new(own.len(), per_key),
             own,
             peer,
-            own_keys,
-            peer_keys,
+            keys,
             batch: kem.batch(plan.batch_items())?,
+            digests: Vec::with_capacity(plan.batch_items() * kem.sizes().digest),
+            secrets: Zeroizing::new(Vec::with_capacity(plan.batch_items() * kem.sizes().k)),
             spare: Vec::new(),
         })
     }
@@ -204,25 +193,14 @@ impl<'a, K: Kem> Runner<'a, K> {
         for (group, (first, keys)) in self.plan.groups(self.own.len()).enumerate() {
             let range = self.own.start + first..self.own.start + first + keys;
             let kem = self.kem;
-            let made = times.keygen.busy(|| {
-                let coins = self.workload.keygen_coins(range, self.sizes.keygen_coins);
-                let keys = match &mut self.own_keys {
-                    OwnKeys::Resident(groups) => &mut groups[group],
-                    OwnKeys::Loaded { keys, .. } => keys,
-                };
-                kem.keygen_derand(&coins, keys)?;
-                Ok(keys)
-            })?;
+            let coins = self.workload.keygen_coins(range, self.sizes.keygen_coins);
+            let made = times.keygen.busy(|| self.keys.make(kem, group, &coins))?;
             times.exchange.busy(|| {
                 if ring {
                     eks.extend_from_slice(&kem.ek(made)?);
                 }
                 Ok(())
             })?;
-            if let OwnKeys::Loaded { keys, dks, group: loaded } = &mut self.own_keys {
-                *loaded = None;
-                dks[group] = times.keygen.busy(|| kem.dk(keys))?;
-            }
             self.comm.progress()?;
         }
         Ok(eks)
@@ -235,6 +213,7 @@ impl<'a, K: Kem> Runner<'a, K> {
         }
         let next = next(self.comm);
         times.sent_bytes += if next == self.comm.rank() { 0 } else { eks.len() as u64 };
+        self.keys.forget_peer();
         times.exchange.busy(|| {
             let peer_eks = vec![0; self.peer.len() * self.sizes.ek];
             let incoming = self.comm.recv(previous(self.comm), TAG_EK, peer_eks)?;
@@ -257,25 +236,22 @@ impl<'a, K: Kem> Runner<'a, K> {
                 messages.incoming.push(self.comm.recv(next, TAG_C, buffer)?);
             }
         }
-        let mut loaded = None;
         for spec in self.plan.round(round, self.peer.len(), per_key) {
+            let first = self.peer.start + spec.first_key;
+            let items = spec.first_item..spec.first_item + spec.items;
+            let coins = self.workload.encaps_coins(first..first + spec.keys, items, self.sizes.encaps_coins);
             times.encaps.busy(|| {
-                let first = self.peer.start + spec.first_key;
-                let items = spec.first_item..spec.first_item + spec.items;
-                let coins = self.workload.encaps_coins(first..first + spec.keys, items, self.sizes.encaps_coins);
-                let keys = match &mut self.peer_keys {
-                    Some(keys) => {
-                        if loaded != Some(spec.group) {
-                            let eks = &peer_eks[spec.first_key * self.sizes.ek..][..spec.keys * self.sizes.ek];
-                            self.kem.load_ek(eks, keys)?;
-                            loaded = Some(spec.group);
-                        }
-                        &*keys
+                let keys = match self.workload.exchange {
+                    Exchange::Ring => {
+                        let eks = &peer_eks[spec.first_key * self.sizes.ek..][..spec.keys * self.sizes.ek];
+                        self.keys.peer(self.kem, spec.group, eks)?
                     }
-                    None => self.own_keys.get(self.kem, spec.group)?,
+                    Exchange::None => self.keys.own(self.kem, spec.group)?,
                 };
                 self.kem.encaps_derand(keys, &coins, &mut self.batch)?;
-                self.encapsulated.store(&spec, &self.kem.digests(&self.batch)?, &self.kem.secrets(&self.batch)?);
+                self.kem.read_digests(&self.batch, &mut self.digests)?;
+                self.kem.read_secrets(&self.batch, &mut self.secrets)?;
+                self.encapsulated.store(&spec, &self.digests, &self.secrets);
                 Ok(())
             })?;
             times.exchange.busy(|| {
@@ -315,36 +291,20 @@ impl<'a, K: Kem> Runner<'a, K> {
             times.exchange.busy(|| self.kem.load_c(&c, &mut self.batch))?;
             self.spare.push(c);
             times.decaps.busy(|| {
-                let keys = self.own_keys.get(self.kem, spec.group)?;
+                let keys = self.keys.own(self.kem, spec.group)?;
                 self.kem.decaps(keys, &mut self.batch)?;
-                let mut secrets = self.kem.secrets(&self.batch)?;
+                self.kem.read_digests(&self.batch, &mut self.digests)?;
+                self.kem.read_secrets(&self.batch, &mut self.secrets)?;
                 let flips = self.drill.is_some_and(|drill| drill.flips(self.comm.rank()));
                 if flips && (spec.first_key, spec.first_item) == (0, 0) {
-                    secrets[0] ^= 1;
+                    self.secrets[0] ^= 1;
                 }
-                self.decapsulated.store(spec, &self.kem.digests(&self.batch)?, &secrets);
+                self.decapsulated.store(spec, &self.digests, &self.secrets);
                 Ok(())
             })?;
             self.comm.progress()?;
         }
         Ok(())
-    }
-}
-
-impl<T> OwnKeys<T> {
-    /// A group of the own keys, on the device.
-    fn get<K: Kem<Keys = T>>(&mut self, kem: &K, group: usize) -> Result<&T> {
-        match self {
-            OwnKeys::Resident(groups) => Ok(&groups[group]),
-            OwnKeys::Loaded { keys, dks, group: loaded } => {
-                if *loaded != Some(group) {
-                    *loaded = None;
-                    kem.load_dk(&dks[group], keys)?;
-                    *loaded = Some(group);
-                }
-                Ok(keys)
-            }
-        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     comm::Comm,
     error::{Error, Result},
     machine,
-    ops::DeviceInfo,
+    ops::ProductWork,
     report::{Agreement, FailureRow, MOST_FAILURES, Phase, Phases, RankRow},
     schemes::Kem,
 };
@@ -34,6 +34,10 @@ pub struct Outcome {
     pub agreement: Agreement,
     /// Times by phase.
     pub phases: Phases,
+    /// The sum over ranks.
+    pub peak_mac_per_s: f64,
+    /// The sum over the ranks that multiplied, in measured passes; none where none did.
+    pub product_mac_per_s: Option<f64>,
     /// Bytes that crossed between ranks in one pass.
     pub sent_bytes_per_pass: u64,
     /// From the program's start to the first pass on the slowest rank.
@@ -42,6 +46,15 @@ pub struct Outcome {
     pub cold_pass_s: Option<f64>,
     /// One row a rank.
     pub ranks_table: Vec<RankRow>,
+}
+
+/// What the caller knows of this rank's device and is to be in its row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// The cores that its threads run on, as people write lists.
+    pub cores: String,
+    /// What its device's instructions do at most: [`crate::ops::Ops::peak_mac_per_s`].
+    pub peak_mac_per_s: f64,
 }
 
 /// What one rank tells rank 0.
@@ -63,6 +76,7 @@ pub fn run<K: Kem>(
     kem: &K,
     comm: &Comm,
     workload: &Workload,
+    place: &Place,
     drill: Option<&Drill>,
     started: Instant,
     progress: impl Fn(&str),
@@ -73,19 +87,38 @@ pub fn run<K: Kem>(
     let mut verdict = Verdict::new(runner.own(), workload.encaps_per_key);
     let setup_s = started.elapsed().as_secs_f64();
     let mut passes = Vec::new();
+    let mut before = kem.product_work();
     for pass in 0..workload.warmup + workload.repeat {
+        if pass == workload.warmup {
+            before = kem.product_work();
+        }
         progress(&format!("pass {} of {}", pass + 1, workload.warmup + workload.repeat));
         passes.push(runner.pass()?);
         comm.set_phase("verify");
         verdict.check(comm, workload.exchange, &runner.encapsulated, &runner.decapsulated)?;
     }
     comm.set_phase("gather");
+    let device = kem.device();
+    let row = RankRow {
+        rank: comm.rank(),
+        host: comm.host().into(),
+        local_rank: comm.local_rank(),
+        device: device.name,
+        isa: device.isa,
+        cores: place.cores.clone(),
+        threads: device.units,
+        keys: runner.own().len(),
+        encaps: runner.peer().len() * workload.encaps_per_key,
+        peak_mac_per_s: place.peak_mac_per_s,
+        product_mac_per_s: product_mac_per_s(before, kem.product_work()),
+        peak_memory_bytes: machine::peak_memory_bytes(),
+    };
     let mine = RankResult {
         passes,
         agreed: verdict.agreed(),
         failures: verdict.failures(comm.rank(), MOST_FAILURES),
         setup_s,
-        row: rank_row(comm, &kem.device(), runner.own().len(), runner.peer().len() * workload.encaps_per_key),
+        row,
     };
     let mine = serde_json::to_vec(&mine).expect("plain data");
     let Some(all) = comm.gather(&mine)? else { return Ok(None) };
@@ -95,19 +128,10 @@ pub fn run<K: Kem>(
     Ok(Some(outcome(workload, plan, all, fingerprint, reproducible)))
 }
 
-fn rank_row(comm: &Comm, device: &DeviceInfo, keys: usize, encaps: usize) -> RankRow {
-    RankRow {
-        rank: comm.rank(),
-        host: comm.host().into(),
-        local_rank: comm.local_rank(),
-        device: device.name.clone(),
-        isa: device.isa.clone(),
-        cores: machine::core_list(&machine::cores()),
-        threads: device.units,
-        keys,
-        encaps,
-        peak_memory_bytes: machine::peak_memory_bytes(),
-    }
+/// The products' speed between two readings.
+fn product_mac_per_s(before: ProductWork, after: ProductWork) -> Option<f64> {
+    let (macs, busy_s) = (after.macs - before.macs, after.busy_s - before.busy_s);
+    (macs > 0 && busy_s > 0.0).then(|| macs as f64 / busy_s)
 }
 
 fn outcome(workload: &Workload, plan: Plan, all: Vec<RankResult>, fingerprint: String, reproducible: bool) -> Outcome {
@@ -134,6 +158,8 @@ fn outcome(workload: &Workload, plan: Plan, all: Vec<RankResult>, fingerprint: S
         reproducible,
         agreement,
         phases: phases(workload, &all),
+        peak_mac_per_s: all.iter().map(|rank| rank.row.peak_mac_per_s).sum(),
+        product_mac_per_s: all.iter().filter_map(|rank| rank.row.product_mac_per_s).reduce(|a, b| a + b),
         sent_bytes_per_pass: all.iter().map(|rank| rank.passes[0].sent_bytes).sum(),
         setup_s: all.iter().map(|rank| rank.setup_s).fold(0.0, f64::max),
         cold_pass_s: (workload.warmup > 0).then(|| slowest(0)),

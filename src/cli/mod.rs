@@ -7,13 +7,13 @@ use std::{ffi::OsString, time::Duration};
 use clap::{Args, Parser, Subcommand, error::ErrorKind};
 
 use crate::{
-    backend::select::Backend,
+    backend::select::{Backend, InstructionSet},
     bench::{drill::Drill, workload::Exchange},
     error::{Error, Result},
     failure::{MAX_LOG2_FAILURE, failure_probability},
     params::LweParams,
 };
-use values::{Count, Seed, count, positive, seconds, threads};
+use values::{Count, Matrix, Seed, count, positive, seconds, threads};
 
 const ABOUT: &str = "Post-quantum key encapsulation on plain LWE, measured at the speed of whole clusters";
 
@@ -88,6 +88,9 @@ pub struct JobArgs {
     /// Device of each rank (auto: the best that can be used; the output says which and why)
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
+    /// Instruction set of the CPU's inner loops (auto: the best of the machine; `info` lists those it has)
+    #[arg(long, value_enum, default_value_t = InstructionSet::Auto)]
+    pub isa: InstructionSet,
 }
 
 /// Flags of `run`.
@@ -117,6 +120,9 @@ pub struct RunArgs {
     /// Encapsulations in one call of the scheme (auto: by memory)
     #[arg(long, value_name = "B", default_value = "auto", value_parser = count)]
     pub batch: Count,
+    /// Matrices: stored whole, or regenerated piece by piece at every use (auto: stored where memory allows)
+    #[arg(long, value_enum, default_value_t = Matrix::Auto)]
+    pub matrix: Matrix,
     /// What all keys and messages derive from: up to 64 hexadecimal digits [default: from the system]
     #[arg(long, value_name = "HEX")]
     pub seed: Option<Seed>,

@@ -21,6 +21,18 @@ impl Count {
     }
 }
 
+/// How matrices are held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Matrix {
+    /// Stored where the memory of every rank allows, else regenerated.
+    #[default]
+    Auto,
+    /// Every entry in memory.
+    Stored,
+    /// Expanded from the seed at every use, piece by piece.
+    Regenerated,
+}
+
 /// 32 bytes from up to 64 hexadecimal digits: a number, padded with zeros in front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub [u8; 32]);

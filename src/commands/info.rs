@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Outputs, open_device};
 use crate::{
-    backend::select::ABSENT,
+    backend::select::{ABSENT, instruction_sets},
     cli::InfoArgs,
     comm::Comm,
     machine,
@@ -43,6 +43,8 @@ struct Row {
     local_rank: usize,
     device: String,
     isa: String,
+    /// Those that `--isa` takes here, the plainest first.
+    isa_available: Vec<String>,
     cores: String,
     threads: usize,
     available_bytes: u64,
@@ -52,7 +54,7 @@ struct Row {
 pub(super) fn execute(args: &InfoArgs, comm: &Comm) -> Result<i32> {
     comm.set_phase("open the outputs");
     let outputs = if comm.rank() == 0 { Some(Outputs::open(&args.output)?) } else { None };
-    let opened = open_device(&args.job, comm)?;
+    let (opened, cores) = open_device(&args.job, comm)?;
     let device = opened.ops.device();
     let mine = Row {
         rank: comm.rank(),
@@ -60,7 +62,8 @@ pub(super) fn execute(args: &InfoArgs, comm: &Comm) -> Result<i32> {
         local_rank: comm.local_rank(),
         device: device.name,
         isa: device.isa,
-        cores: machine::core_list(&machine::cores()),
+        isa_available: instruction_sets().into_iter().map(String::from).collect(),
+        cores,
         threads: device.units,
         available_bytes: device.available_bytes,
         instruction_sets: machine::instruction_sets().into_iter().map(String::from).collect(),
@@ -85,7 +88,7 @@ pub(super) fn execute(args: &InfoArgs, comm: &Comm) -> Result<i32> {
 }
 
 fn text(document: &Document) -> String {
-    let mut table = plain_table(["rank", "host", "device", "cores", "threads", "free memory", "instruction sets"]);
+    let mut table = plain_table(["rank", "host", "device", "cores", "threads", "free memory", "--isa", "extensions"]);
     for row in &document.ranks_table {
         table.add_row([
             row.rank.to_string(),
@@ -94,6 +97,7 @@ fn text(document: &Document) -> String {
             row.cores.clone(),
             row.threads.to_string(),
             bytes(row.available_bytes),
+            row.isa_available.join(" "),
             row.instruction_sets.join(" "),
         ]);
     }

@@ -11,11 +11,11 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::{
-    backend::select::{self, Opened},
+    backend::select::{self, Opened, Request},
     cli::{Command, JobArgs, OutputArgs},
     comm::{self, Comm},
     error::Error,
-    machine,
+    machine::{self, CoreShare},
     report::output::{self, Output},
     selftest::{Failure, built_in},
 };
@@ -57,27 +57,41 @@ fn exit_code(error: &anyhow::Error) -> i32 {
     error.downcast_ref::<Error>().map_or(1, Error::exit_code)
 }
 
-/// This rank's device, with its share of the cores where that is the CPU.
-fn open_device(job: &JobArgs, comm: &Comm) -> Result<Opened> {
+/// This rank's device, and the cores that its threads run on: those that they are pinned to, or the rank's mask.
+fn open_device(job: &JobArgs, comm: &Comm) -> Result<(Opened, String)> {
     comm.set_phase("open the device");
-    let threads = match job.threads.exactly() {
-        Some(threads) => threads,
-        None => core_share(comm)?,
-    };
-    Ok(select::open(job.backend, threads)?)
+    // Before any thread is pinned, perhaps this one too.
+    let mask = machine::cores();
+    let share = core_share(&mask, comm)?;
+    let threads = job.threads.exactly().unwrap_or(share.count);
+    let cores = share.pins(threads);
+    let opened = select::open(&Request { backend: job.backend, isa: job.isa, threads, cores });
+    let opened = said_once(opened, comm)?;
+    Ok((opened, machine::core_list(if cores.is_empty() { &mask } else { cores })))
 }
 
 /// This rank's share of the cores that it may run on.
-fn core_share(comm: &Comm) -> Result<usize> {
-    let mine = machine::cores();
-    let masks = comm.gather(&serde_json::to_vec(&mine)?)?;
+fn core_share(mask: &[usize], comm: &Comm) -> Result<CoreShare> {
+    let masks = comm.gather(&serde_json::to_vec(mask)?)?;
     let masks = masks.map(|masks| {
         format!("[{}]", masks.iter().map(|mask| String::from_utf8_lossy(mask)).collect::<Vec<_>>().join(","))
     });
     let masks: Vec<Vec<usize>> = serde_json::from_slice(&comm.broadcast(masks.unwrap_or_default().into_bytes())?)?;
     let here: Vec<Vec<usize>> =
         masks.into_iter().zip(comm.hosts()).filter(|(_, host)| *host == comm.host()).map(|(mask, _)| mask).collect();
-    Ok(machine::core_share(&mine, &here))
+    Ok(machine::core_share(comm.local_rank(), &here))
+}
+
+/// What may fail on all ranks alike is said once: of the ranks that failed the first says it, and all others wait for
+/// the end that it brings.
+fn said_once<T>(result: crate::error::Result<T>, comm: &Comm) -> Result<T> {
+    let failed = comm.gather(&[u8::from(result.is_err())])?;
+    let first = failed.and_then(|failed| failed.iter().position(|failed| failed == &[1]));
+    let first = comm.broadcast(first.map_or(Vec::new(), |rank| rank.to_string().into_bytes()))?;
+    if !first.is_empty() && first != comm.rank().to_string().into_bytes() {
+        comm.barrier()?;
+    }
+    Ok(result?)
 }
 
 /// Runs the built-in known answers on this rank's device, as before any work.

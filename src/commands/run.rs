@@ -11,14 +11,17 @@ use super::{Outputs, distinct, open_device, require_known_answers};
 use crate::{
     backend::select::Opened,
     bench::{
-        run::{self, Outcome},
+        plan::Plan,
+        run::{self, Outcome, Place},
         workload::Workload,
     },
-    cli::{self, RunArgs},
+    cli::{self, RunArgs, values::Matrix},
     comm::Comm,
     error::Error,
     failure::{FailureProbability, failure_probability},
     machine,
+    ops::{MatrixForm, Ops},
+    params::LweParams,
     report::{
         RunReport, SCHEMA_VERSION, csv,
         output::{self, Output},
@@ -48,7 +51,7 @@ pub(super) fn execute(args: &RunArgs, comm: &Comm, started: Instant) -> Result<i
         output::to_stderr(&format!("lwe-mpi: n = {}: {label}\n", args.n));
     }
 
-    let opened = open_device(&args.job, comm)?;
+    let (opened, cores) = open_device(&args.job, comm)?;
     require_known_answers(&opened, comm)?;
     let workload = Workload {
         keys: args.keys.unwrap_or(2 * comm.size()),
@@ -59,14 +62,16 @@ pub(super) fn execute(args: &RunArgs, comm: &Comm, started: Instant) -> Result<i
         batch: args.batch.exactly(),
         seed: seed(args, comm)?,
     };
-    let kem = LweKem::new(&opened.ops, params, crate::ops::MatrixForm::Stored)?;
+    let (kem, matrix_reason) = scheme(args, comm, &opened, params)?;
+    let place = Place { cores, peak_mac_per_s: peak_mac_per_s(comm, &opened)? };
     let progress = Progress::new(first && !args.output.quiet);
-    let outcome = run::run(&kem, comm, &workload, args.drill.as_ref(), started, |text| progress.show(text))?;
+    let outcome = run::run(&kem, comm, &workload, &place, args.drill.as_ref(), started, |text| progress.show(text))?;
     progress.clear();
 
     let (Some(outcome), Some(mut outputs)) = (outcome, outputs) else { return Ok(0) };
     comm.set_phase("report");
-    let report = report(args, comm, &opened, &workload, &failure, label, outcome);
+    let matrix = (kem.form(), matrix_reason);
+    let report = report(args, comm, &opened, &workload, matrix, &failure, label, outcome);
     let code = i32::from(!right(&report));
     if code != 0 {
         output::to_stderr(&format!("lwe-mpi: {}\n", what_is_wrong(&report)));
@@ -77,6 +82,36 @@ pub(super) fn execute(args: &RunArgs, comm: &Comm, started: Instant) -> Result<i
         csv.write(&csv::render(&report))?;
     }
     Ok(code)
+}
+
+/// The scheme with its matrices in the form that the user asked for or that the memory of all ranks allows, and why.
+fn scheme<'a>(
+    args: &RunArgs,
+    comm: &Comm,
+    opened: &'a Opened,
+    params: LweParams,
+) -> Result<(LweKem<'a, impl Ops + use<>>, &'static str)> {
+    comm.set_phase("plan");
+    let (form, reason) = match args.matrix {
+        Matrix::Stored => (MatrixForm::Stored, "asked for with --matrix stored"),
+        Matrix::Regenerated => (MatrixForm::Regenerated, "asked for with --matrix regenerated"),
+        Matrix::Auto => {
+            let stored = LweKem::new(&opened.ops, params.clone(), MatrixForm::Stored)?;
+            if Plan::fits(&stored, comm)? {
+                (MatrixForm::Stored, "auto: stored ones fit the memory of every rank")
+            } else {
+                (MatrixForm::Regenerated, "auto: a stored one does not fit the memory of every rank")
+            }
+        }
+    };
+    Ok((LweKem::new(&opened.ops, params, form)?, reason))
+}
+
+/// What this rank's device can do while those of all ranks are as busy as in the run.
+fn peak_mac_per_s(comm: &Comm, opened: &Opened) -> Result<f64> {
+    comm.set_phase("measure the peak");
+    comm.barrier()?;
+    Ok(opened.ops.peak_mac_per_s())
 }
 
 /// Whether every encapsulation agreed in every pass.
@@ -121,6 +156,7 @@ fn report(
     comm: &Comm,
     opened: &Opened,
     workload: &Workload,
+    (matrix, matrix_reason): (MatrixForm, &str),
     failure: &FailureProbability,
     label: Option<String>,
     outcome: Outcome,
@@ -166,9 +202,14 @@ fn report(
         batch: outcome.plan.batch_items(),
         rounds: outcome.plan.rounds,
         matrices: if outcome.plan.resident { "resident" } else { "expanded again" }.into(),
+        matrix: matrix.name().into(),
+        matrix_reason: matrix_reason.into(),
         fingerprint: outcome.fingerprint,
         agreement: outcome.agreement,
         phases: outcome.phases,
+        peak_mac_per_s: outcome.peak_mac_per_s,
+        product_mac_per_s: outcome.product_mac_per_s,
+        product_efficiency: outcome.product_mac_per_s.map(|product| product / outcome.peak_mac_per_s),
         sent_bytes_per_pass: outcome.sent_bytes_per_pass,
         setup_s: outcome.setup_s,
         cold_pass_s: outcome.cold_pass_s,

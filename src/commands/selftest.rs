@@ -39,7 +39,7 @@ pub(super) fn execute(args: &SelftestArgs, comm: &Comm) -> Result<i32> {
         Some(path) => Some(read(path, comm)?),
         None => None,
     };
-    let opened = open_device(&args.job, comm)?;
+    let (opened, _) = open_device(&args.job, comm)?;
     comm.set_phase("known answers");
     let outcome = match &vectors {
         Some(vectors) => vectors.check(&opened.ops),

@@ -58,12 +58,22 @@ pub struct RunReport {
     pub rounds: usize,
     /// "resident": each rank's own matrices stay on its device; "expanded again": at every use.
     pub matrices: String,
+    /// "stored": matrices lie in memory; "regenerated": every use expands them piece by piece.
+    pub matrix: String,
+    /// Why.
+    pub matrix_reason: String,
     /// A hash over all ciphertext digests and secrets in the order of items.
     pub fingerprint: String,
     /// Whether both sides agree.
     pub agreement: Agreement,
     /// Times by phase.
     pub phases: Phases,
+    /// The sum of the ranks' `peak_mac_per_s`.
+    pub peak_mac_per_s: f64,
+    /// The sum of the ranks' `product_mac_per_s`; none where no rank multiplied.
+    pub product_mac_per_s: Option<f64>,
+    /// The ratio of the two.
+    pub product_efficiency: Option<f64>,
     /// Bytes that crossed between ranks in one pass.
     pub sent_bytes_per_pass: u64,
     /// From the program's start to the first pass on the slowest rank: MPI, known answers, allocation.
@@ -162,7 +172,7 @@ pub struct RankRow {
     pub device: String,
     /// The instruction set or architecture in use.
     pub isa: String,
-    /// The cores that it may run on.
+    /// The cores that its threads are pinned to, one each; or those that it may run on, where they are not pinned.
     pub cores: String,
     /// Its threads.
     pub threads: usize,
@@ -170,6 +180,11 @@ pub struct RankRow {
     pub keys: usize,
     /// The encapsulations that it makes.
     pub encaps: usize,
+    /// 14-bit multiplications with addition per second that its device's instructions do at most, measured before the
+    /// run while all ranks measured.
+    pub peak_mac_per_s: f64,
+    /// Those that its matrix products did, per second at them, in measured passes; none where it made none.
+    pub product_mac_per_s: Option<f64>,
     /// The most memory that it has held, in bytes.
     pub peak_memory_bytes: u64,
 }

@@ -35,12 +35,14 @@ fn heading(text: &mut String, report: &RunReport) -> std::fmt::Result {
     )?;
     writeln!(
         text,
-        "{} on {}, {} ({}); batches of {}, matrices {}\n",
+        "{} on {}, {} ({})\nbatches of {}; matrices {} ({}), {}\n",
         count(report.ranks, "rank"),
         count(report.hosts, "host"),
         report.backend,
         report.backend_reason,
         report.batch,
+        report.matrix,
+        report.matrix_reason,
         report.matrices,
     )
 }
@@ -59,6 +61,11 @@ fn phases(report: &RunReport) -> Table {
 }
 
 fn results(text: &mut String, report: &RunReport) -> std::fmt::Result {
+    if let (Some(product), Some(efficiency)) = (report.product_mac_per_s, report.product_efficiency) {
+        let (product, peak) = (prefixed(product), prefixed(report.peak_mac_per_s));
+        let percent = 100.0 * efficiency;
+        writeln!(text, "product: {product} of {peak} 14-bit multiply-adds per second: {percent:.0} %")?;
+    }
     writeln!(text, "moved between ranks: {} a pass", bytes(report.sent_bytes_per_pass))?;
     writeln!(text, "agreement: {} of {}", report.agreement.agreed, report.agreement.total)?;
     let shown = report.agreement.failures.len().min(MOST_FAILURES);
@@ -148,6 +155,17 @@ pub fn seconds(s: f64) -> String {
     format!("{} {unit}", significant(s * scale))
 }
 
+/// A large number with its prefix: "383 G".
+pub fn prefixed(x: f64) -> String {
+    let (scale, prefix) = match x {
+        x if x >= 1e15 => (1e15, "P"),
+        x if x >= 1e12 => (1e12, "T"),
+        x if x >= 1e9 => (1e9, "G"),
+        _ => (1e6, "M"),
+    };
+    format!("{} {prefix}", significant(x / scale))
+}
+
 /// An amount of memory or traffic with its unit, in powers of ten.
 pub fn bytes(count: u64) -> String {
     match count {
@@ -170,6 +188,8 @@ mod tests {
         assert_eq!(bytes(999), "999 B");
         assert_eq!(bytes(1_835_456), "1.84 MB");
         assert_eq!(significant(1234.5), "1234");
+        assert_eq!(prefixed(3.829e11), "383 G");
+        assert_eq!((prefixed(1.5e6), prefixed(4.25e16)), ("1.50 M".into(), "42.5 P".into()));
     }
 
     #[test]

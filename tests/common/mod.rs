@@ -17,6 +17,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use serde_json::Value;
 
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_lwe-mpi");
@@ -67,9 +68,17 @@ impl Ended {
         self
     }
 
+    /// Asserts that the program said one line and nothing else, and gives it.
+    #[track_caller]
+    pub fn only_line(&self) -> &str {
+        let lines: Vec<&str> = self.stderr.lines().collect();
+        assert!(self.stdout.is_empty() && lines.len() == 1 && lines[0].starts_with("lwe-mpi: "), "{}", self.all());
+        lines[0]
+    }
+
     /// Standard output as JSON: one document and nothing else.
     #[track_caller]
-    pub fn json(&self) -> serde_json::Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{}", self.all()))
     }
 }
@@ -191,4 +200,14 @@ pub fn eventually(what: impl Fn() -> bool) -> bool {
         }
         yes
     })
+}
+
+/// Asserts that `value` is `kind` at each of the dotted `paths`.
+#[track_caller]
+pub fn assert_kinds(value: &Value, kind: fn(&Value) -> bool, paths: &str) {
+    for path in paths.split_whitespace() {
+        let pointer = format!("/{}", path.replace('.', "/"));
+        let found = value.pointer(&pointer).unwrap_or_else(|| panic!("no {path} in {value}"));
+        assert!(kind(found), "{path}: {found}");
+    }
 }

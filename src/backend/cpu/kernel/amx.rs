@@ -39,7 +39,7 @@ static FULL_TILES: Configuration = {
     Configuration { palette: 1, start_row: 0, reserved: [0; 14], row_bytes, rows }
 };
 
-/// The sums of 32 rows and 16 columns: for each 16 rows the products with the low parts and with the high parts.
+/// The sums of 32 rows and 16 columns: for each 16 rows the products with the low parts and with the high parts. Secret.
 #[repr(align(64))]
 struct Products([[[[i32; TILE]; TILE]; 2]; 2]);
 
@@ -94,6 +94,9 @@ pub(super) unsafe fn multiply_panel(
             }
         }
     }
+    // Products without their noise are secret; the release wipes the tiles themselves.
+    products = Products([[[[0; TILE]; TILE]; 2]; 2]);
+    std::hint::black_box(&mut products);
     // SAFETY: the tiles are configured and their contents stored.
     unsafe { asm!("tilerelease", options(nomem, nostack)) };
 }

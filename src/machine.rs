@@ -50,13 +50,13 @@ pub fn core_list(cores: &[usize]) -> String {
     runs.collect::<Vec<_>>().join(",")
 }
 
-/// How many cores a list as [`core_list`] writes it names.
-pub fn core_count(list: &str) -> usize {
+/// The core numbers that a list as [`core_list`] writes it names.
+pub fn core_numbers(list: &str) -> Vec<usize> {
     let run = |run: &str| {
         let (first, last) = run.split_once('-').unwrap_or((run, run));
-        Some(last.parse::<usize>().ok()? + 1 - first.parse::<usize>().ok()?)
+        Some(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?)
     };
-    list.split(',').filter_map(run).sum()
+    list.split(',').filter_map(run).flatten().collect()
 }
 
 /// What of its affinity mask a rank uses.
@@ -146,12 +146,33 @@ pub fn instruction_sets() -> Vec<&'static str> {
                 [$(($feature, is_x86_feature_detected!($feature))),*]
             };
         }
-        let features =
-            detected!("aes", "avx2", "avxvnni", "avx512f", "avx512bw", "avx512vl", "avx512vbmi2", "avx512vnni", "vaes");
-        features.into_iter().filter_map(|(name, found)| found.then_some(name)).collect()
+        let features = detected!(
+            "popcnt",
+            "aes",
+            "avx2",
+            "avxvnni",
+            "avx512f",
+            "avx512bw",
+            "avx512vl",
+            "avx512vbmi",
+            "avx512vbmi2",
+            "avx512vnni",
+            "vaes"
+        );
+        let features = features.into_iter().chain([("amx-int8", has_amx_int8())]);
+        features.filter_map(|(name, found)| found.then_some(name)).collect()
     }
     #[cfg(not(target_arch = "x86_64"))]
     Vec::new()
+}
+
+/// Whether the processor has AMX's tiles and their products of 8-bit integers; the system may still not lend them.
+#[cfg(target_arch = "x86_64")]
+pub fn has_amx_int8() -> bool {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    /// CPUID leaf 7, EDX: AMX-TILE and AMX-INT8.
+    const TILE_AND_INT8: u32 = 1 << 24 | 1 << 25;
+    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & TILE_AND_INT8 == TILE_AND_INT8
 }
 
 #[cfg(test)]
@@ -161,7 +182,8 @@ mod tests {
     #[test]
     fn core_lists_read_like_taskset() {
         assert_eq!(core_list(&[0, 1, 2, 3, 8]), "0-3,8");
-        assert_eq!((core_count("0-3,8"), core_count("5"), core_count("")), (5, 1, 0));
+        assert_eq!(core_numbers("0-3,8"), [0, 1, 2, 3, 8]);
+        assert_eq!((core_numbers("5"), core_numbers("")), (vec![5], vec![]));
         assert_eq!(core_list(&[5]), "5");
         assert_eq!(core_list(&[]), "");
     }

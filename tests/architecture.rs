@@ -201,18 +201,14 @@ fn modules_use_only_what_they_may() {
 fn concrete_backends_and_mpi_have_one_place() {
     for source in sources() {
         let in_cpu = source.path.starts_with("backend/cpu/");
-        let in_gpu = source.path.starts_with("backend/gpu/");
         let chooses = source.path == "backend/select.rs";
         for path in source.paths() {
             let text = path.join("::");
             let names_cpu = text.contains("backend::cpu") || path.iter().any(|part| part == "Cpu");
             assert!(!names_cpu || in_cpu || chooses, "{}: {text}", source.path);
-            let names_gpu = text.contains("backend::gpu") || path.iter().any(|part| part == "Cuda");
-            assert!(!names_gpu || in_gpu || chooses, "{}: {text}", source.path);
-            assert!(path[0] != "cudarc" || source.path.starts_with("backend/gpu/cuda"), "{}: {text}", source.path);
             let backend = path[0] == "crate" && path.get(1).is_some_and(|part| part == "backend");
             let through_select = path.get(2).is_some_and(|part| part == "select");
-            assert!(!backend || in_cpu || in_gpu || chooses || through_select, "{}: {text}", source.path);
+            assert!(!backend || in_cpu || chooses || through_select, "{}: {text}", source.path);
             // In comm/mod.rs `mpi` is the file of that name.
             let is_mpi = path[0] == "mpi" && path.len() > 1 && source.path != "comm/mod.rs";
             assert!(!is_mpi || source.path == "comm/mpi.rs", "{}: {text}", source.path);

@@ -220,12 +220,13 @@ fn threads_have_cores_of_their_own_or_are_said_to_lack_them() {
             format!("run --n 32 --keys 1 --encaps 1 --warmup 0 --repeat 1 --json - --quiet --threads {threads}");
         lwe_mpi(&flags).expect(0).json()
     };
-    let (mask, crowded) = (machine::cores(), "1 of 1 ranks have more threads than cores");
+    let (mask, crowded) = (machine::cores(), "1 of 1 ranks are on hosts with more threads than cores");
     for threads in [1, mask.len(), mask.len() + 1] {
         let report = run(threads);
         let cores = report["ranks_table"][0]["cores"].as_str().unwrap();
         assert_eq!(cores, machine::core_list(&mask[..threads.min(mask.len())]));
         assert_eq!(report["warnings"].to_string().contains(crowded), threads > mask.len(), "{report}");
+        assert_eq!(report["product_efficiency"].is_null(), threads > mask.len(), "{report}");
     }
 }
 

@@ -1,5 +1,4 @@
 //! The devices that carry the operations of [`crate::ops`]: one folder each, chosen in [`select`] alone.
 
 pub mod cpu;
-pub mod gpu;
 pub mod select;

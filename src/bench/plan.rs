@@ -135,13 +135,13 @@ fn least_bytes<K: Kem>(kem: &K) -> u64 {
 }
 
 impl Plan {
-    /// Whether every rank has the memory for one key and one encapsulation; all ranks learn the same.
+    /// Whether every rank has the memory for the whole workload; all ranks learn the same.
     ///
     /// # Errors
     /// MPI's.
-    pub fn fits<K: Kem>(kem: &K, comm: &Comm) -> Result<bool> {
-        let fits = least_bytes(kem) <= memory_share(kem, comm);
-        least_of_all(comm, [u64::from(fits)]).map(|[all]| all == 1)
+    pub fn fits<K: Kem>(kem: &K, comm: &Comm, workload: &Workload) -> Result<bool> {
+        let (_, shortage) = Plan::cut(kem, comm, workload)?;
+        least_of_all(comm, [u64::from(shortage.is_none())]).map(|[all]| all == 1)
     }
 
     /// The plan for `workload` that every rank can follow.
@@ -150,27 +150,34 @@ impl Plan {
     /// [`Error::Device`] where not even one key and one encapsulation fit this rank's memory, or the workload's keys,
     /// batches and results do not; MPI's.
     pub fn agree<K: Kem>(kem: &K, comm: &Comm, workload: &Workload) -> Result<Plan> {
+        let (plan, shortage) = Plan::cut(kem, comm, workload)?;
+        shortage.map_or(Ok(plan), Err)
+    }
+
+    /// The plan that all ranks agree on, and what this one lacks to follow it.
+    fn cut<K: Kem>(kem: &K, comm: &Comm, workload: &Workload) -> Result<(Plan, Option<Error>)> {
         let share = memory_share(kem, comm);
-        let least = least_bytes(kem);
-        if least > share {
-            let advice = "use a smaller n or fewer ranks on this host";
-            return Err(short_of_memory(kem, "one key and one encapsulation", least.into(), share, advice));
-        }
         let limits = Limits::new(kem, workload, share).agree(comm)?;
         let plan = Plan::new(workload, workload.keys.div_ceil(comm.size()), &limits);
+        let least = least_bytes(kem);
+        if least > share {
+            let advice = "use a smaller n, --matrix regenerated, or fewer ranks on this host";
+            let shortage = short_of_memory(kem, "one key and one encapsulation", least.into(), share, advice);
+            return Ok((plan, Some(shortage)));
+        }
         let own = workload.shard(comm.rank(), comm.size()).len();
         let needed = plan.bytes(kem, workload, own, share);
-        if needed > u128::from(share) {
+        let shortage = (needed > u128::from(share)).then(|| {
             let encaps = workload.encaps_per_key;
-            return Err(short_of_memory(
+            short_of_memory(
                 kem,
                 &format!("{own} keys with {encaps} encapsulations each, in batches of {},", plan.batch_items()),
                 needed,
                 share,
-                "use fewer keys or encapsulations, a smaller --batch, or more hosts",
-            ));
-        }
-        Ok(plan)
+                "use fewer keys or encapsulations, a smaller --batch, --matrix regenerated, or more hosts",
+            )
+        });
+        Ok((plan, shortage))
     }
 
     /// The cut where no rank owns more than `most_keys` keys.

@@ -128,6 +128,13 @@ pub fn run<K: Kem>(
     Ok(Some(outcome(workload, plan, all, fingerprint, reproducible)))
 }
 
+/// What the ranks that multiplied could do, or all where none did.
+fn peak_mac_per_s(all: &[RankResult]) -> f64 {
+    let some = all.iter().any(|rank| rank.row.product_mac_per_s.is_some());
+    let counts = |row: &RankRow| row.product_mac_per_s.is_some() == some;
+    all.iter().filter(|rank| counts(&rank.row)).map(|rank| rank.row.peak_mac_per_s).sum()
+}
+
 /// The products' speed between two readings.
 fn product_mac_per_s(before: ProductWork, after: ProductWork) -> Option<f64> {
     let (macs, busy_s) = (after.macs - before.macs, after.busy_s - before.busy_s);
@@ -158,7 +165,7 @@ fn outcome(workload: &Workload, plan: Plan, all: Vec<RankResult>, fingerprint: S
         reproducible,
         agreement,
         phases: phases(workload, &all),
-        peak_mac_per_s: all.iter().map(|rank| rank.row.peak_mac_per_s).sum(),
+        peak_mac_per_s: peak_mac_per_s(&all),
         product_mac_per_s: all.iter().filter_map(|rank| rank.row.product_mac_per_s).reduce(|a, b| a + b),
         sent_bytes_per_pass: all.iter().map(|rank| rank.passes[0].sent_bytes).sum(),
         setup_s: all.iter().map(|rank| rank.setup_s).fold(0.0, f64::max),

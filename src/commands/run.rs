@@ -1,6 +1,7 @@
 //! `lwe-mpi run`: the workload on all ranks.
 
 use std::{
+    collections::BTreeSet,
     io::{IsTerminal, Write},
     time::Instant,
 };
@@ -23,7 +24,7 @@ use crate::{
     ops::{MatrixForm, Ops},
     params::LweParams,
     report::{
-        RunReport, SCHEMA_VERSION, csv,
+        RankRow, RunReport, SCHEMA_VERSION, csv,
         output::{self, Output},
         table,
     },
@@ -62,7 +63,7 @@ pub(super) fn execute(args: &RunArgs, comm: &Comm, started: Instant) -> Result<i
         batch: args.batch.exactly(),
         seed: seed(args, comm)?,
     };
-    let (kem, matrix_reason) = scheme(args, comm, &opened, params)?;
+    let (kem, matrix_reason) = scheme(args, comm, &opened, params, &workload)?;
     let place = Place { cores, peak_mac_per_s: peak_mac_per_s(comm, &opened)? };
     let progress = Progress::new(first && !args.output.quiet);
     let outcome = run::run(&kem, comm, &workload, &place, args.drill.as_ref(), started, |text| progress.show(text))?;
@@ -90,6 +91,7 @@ fn scheme<'a>(
     comm: &Comm,
     opened: &'a Opened,
     params: LweParams,
+    workload: &Workload,
 ) -> Result<(LweKem<'a, impl Ops + use<>>, &'static str)> {
     comm.set_phase("plan");
     let (form, reason) = match args.matrix {
@@ -97,14 +99,24 @@ fn scheme<'a>(
         Matrix::Regenerated => (MatrixForm::Regenerated, "asked for with --matrix regenerated"),
         Matrix::Auto => {
             let stored = LweKem::new(&opened.ops, params.clone(), MatrixForm::Stored)?;
-            if Plan::fits(&stored, comm)? {
+            if Plan::fits(&stored, comm, workload)? {
                 (MatrixForm::Stored, "auto: stored ones fit the memory of every rank")
             } else {
-                (MatrixForm::Regenerated, "auto: a stored one does not fit the memory of every rank")
+                (MatrixForm::Regenerated, "auto: stored ones do not fit the memory of every rank")
             }
         }
     };
     Ok((LweKem::new(&opened.ops, params, form)?, reason))
+}
+
+/// How many ranks are on hosts where threads take turns on cores.
+fn crowded(rows: &[RankRow]) -> usize {
+    let is_crowded = |host: &str| {
+        let here = || rows.iter().filter(|row| row.host == host);
+        let cores: BTreeSet<usize> = here().flat_map(|row| machine::core_numbers(&row.cores)).collect();
+        here().map(|row| row.threads).sum::<usize>() > cores.len()
+    };
+    rows.iter().filter(|row| is_crowded(&row.host)).count()
 }
 
 /// What this rank's device can do while those of all ranks are as busy as in the run.
@@ -168,10 +180,14 @@ fn report(
     if workload.keys < comm.size() {
         warnings.push(format!("{} of {} ranks have no key", comm.size() - workload.keys, comm.size()));
     }
-    let crowded = outcome.ranks_table.iter().filter(|row| row.threads > machine::core_count(&row.cores)).count();
+    let crowded = crowded(&outcome.ranks_table);
     if crowded > 0 {
-        warnings.push(format!("{crowded} of {} ranks have more threads than cores", comm.size()));
+        warnings.push(format!(
+            "{crowded} of {} ranks are on hosts with more threads than cores: what their products reach is not known",
+            comm.size()
+        ));
     }
+    let product_mac_per_s = outcome.product_mac_per_s.filter(|_| crowded == 0);
     if !outcome.reproducible {
         warnings.push(IRREPRODUCIBLE.into());
     }
@@ -208,8 +224,8 @@ fn report(
         agreement: outcome.agreement,
         phases: outcome.phases,
         peak_mac_per_s: outcome.peak_mac_per_s,
-        product_mac_per_s: outcome.product_mac_per_s,
-        product_efficiency: outcome.product_mac_per_s.map(|product| product / outcome.peak_mac_per_s),
+        product_mac_per_s,
+        product_efficiency: product_mac_per_s.map(|product| product / outcome.peak_mac_per_s),
         sent_bytes_per_pass: outcome.sent_bytes_per_pass,
         setup_s: outcome.setup_s,
         cold_pass_s: outcome.cold_pass_s,

@@ -68,9 +68,10 @@ pub struct RunReport {
     pub agreement: Agreement,
     /// Times by phase.
     pub phases: Phases,
-    /// The sum of the ranks' `peak_mac_per_s`.
+    /// The sum of `peak_mac_per_s` of the ranks that multiplied.
     pub peak_mac_per_s: f64,
-    /// The sum of the ranks' `product_mac_per_s`; none where no rank multiplied.
+    /// The sum of the ranks' `product_mac_per_s`; none where no rank multiplied, or threads took turns on
+    /// cores.
     pub product_mac_per_s: Option<f64>,
     /// The ratio of the two.
     pub product_efficiency: Option<f64>,

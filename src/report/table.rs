@@ -16,6 +16,11 @@ pub fn render(report: &RunReport) -> String {
     let _ = writeln!(text, "{}\n", phases(report).trim_fmt());
     results(&mut text, report).expect("memory takes every line");
     let _ = writeln!(text, "\n{}", ranks(report).trim_fmt());
+    // What the set is called was said when the run began.
+    let is_label = |warning: &&String| report.label.as_ref().is_some_and(|label| warning.ends_with(label));
+    for (i, warning) in report.warnings.iter().filter(|warning| !is_label(warning)).enumerate() {
+        let _ = writeln!(text, "{}warning: {warning}", if i == 0 { "\n" } else { "" });
+    }
     text
 }
 

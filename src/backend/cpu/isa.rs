@@ -109,13 +109,10 @@ pub(super) use vectorized;
 /// AMX's tiles, which the system lends to programs that ask.
 #[cfg(target_arch = "x86_64")]
 mod tiles {
-    use std::{
-        arch::x86_64::{__cpuid, __cpuid_count},
-        sync::OnceLock,
-    };
+    use std::sync::OnceLock;
 
-    /// CPUID leaf 7, EDX: AMX-TILE and AMX-INT8.
-    const TILE_AND_INT8: u32 = 1 << 24 | 1 << 25;
+    use crate::machine;
+
     /// Linux: asks for the use of a component of the extended state, on this and all later threads (arch_prctl(2)).
     const ARCH_REQ_XCOMP_PERM: i64 = 0x1023;
     /// The component that holds the tiles.
@@ -124,10 +121,7 @@ mod tiles {
     /// Whether the processor has them and the system lends them to this process; the first call asks it.
     pub(super) fn usable() -> bool {
         static USABLE: OnceLock<bool> = OnceLock::new();
-        *USABLE.get_or_init(|| {
-            let has = __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & TILE_AND_INT8 == TILE_AND_INT8;
-            has && lent()
-        })
+        *USABLE.get_or_init(|| machine::has_amx_int8() && lent())
     }
 
     #[cfg(target_os = "linux")]

@@ -88,7 +88,7 @@ impl Ops for Cpu {
     }
 
     fn scratch_bytes(&self, count: usize, n: usize) -> u64 {
-        matrix::packed_bytes(&self.space, count, n)
+        matrix::scratch_bytes(&self.space, count, n)
     }
 
     fn product_work(&self) -> ProductWork {

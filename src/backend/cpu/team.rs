@@ -40,6 +40,8 @@ struct Shared {
     /// The next task that nobody has taken.
     next: AtomicUsize,
     ended: AtomicBool,
+    /// Other threads that have begun to serve.
+    serving: AtomicUsize,
     /// The loop that runs. Written only while the gate is closed and nobody is inside.
     work: UnsafeCell<Option<Work>>,
     /// What another thread panicked with.
@@ -74,6 +76,7 @@ impl Team {
             gate: AtomicUsize::new(CLOSED),
             next: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
+            serving: AtomicUsize::new(0),
             work: UnsafeCell::new(None),
             panic: Mutex::new(None),
             // Without a core of its own a thread that looks for work may keep another from working.
@@ -88,6 +91,10 @@ impl Team {
                 shared.serve(index);
             })?);
         }
+        // What the system does to start a thread is over before the first loop.
+        while team.shared.serving.load(Ordering::Acquire) < team.others.len() {
+            thread::yield_now();
+        }
         cores.iter().take(1).copied().for_each(machine::stay_on);
         Ok(team)
     }
@@ -99,8 +106,10 @@ impl Team {
     /// Calls `work(thread, task)` for every task below `tasks`, each once, on any thread of the team; returns when all
     /// are done. A thread has one task at a time. The calling thread has the number 0.
     ///
+    /// A task must not call this: it would wait for itself.
+    ///
     /// # Panics
-    /// Where a task does, after all threads have left the loop; where a task calls this.
+    /// Where a task does, after all threads have left the loop.
     pub(super) fn run(&self, tasks: usize, work: impl Fn(usize, usize) + Sync) {
         if tasks <= 1 || self.others.is_empty() {
             // Threads that share one team from outside take turns here too: work space belongs to thread numbers.
@@ -123,8 +132,7 @@ impl Team {
         shared.take_tasks(0, &work, tasks);
         drop(leave);
         drop(turn);
-        let panic = shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(panic) = panic {
+        if let Some(panic) = shared.take_panic() {
             panic::resume_unwind(panic);
         }
     }
@@ -152,6 +160,10 @@ impl Drop for Leave<'_> {
         while self.0.gate.load(Ordering::Acquire) != CLOSED {
             pause(start, self.0.patience);
         }
+        if thread::panicking() {
+            // The caller's own panic goes on; another thread's must not reach a later loop.
+            self.0.take_panic();
+        }
     }
 }
 
@@ -166,6 +178,10 @@ fn pause(start: Instant, patience: Duration) {
 }
 
 impl Shared {
+    fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     fn take_tasks(&self, thread: usize, work: impl Fn(usize, usize), tasks: usize) {
         loop {
             let task = self.next.fetch_add(1, Ordering::Relaxed);
@@ -178,6 +194,7 @@ impl Shared {
 
     /// The life of another thread.
     fn serve(&self, thread: usize) {
+        self.serving.fetch_add(1, Ordering::Release);
         let mut seen = 0;
         loop {
             let start = Instant::now();
@@ -212,6 +229,8 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
 
     #[test]
@@ -261,5 +280,20 @@ mod tests {
             assert!(panic::catch_unwind(run).is_err());
             team.run(4, |_, _| ());
         }
+    }
+
+    /// Both threads panic, each in the task that it holds while the other has the other one.
+    #[test]
+    fn panics_of_two_threads_end_with_their_loop() {
+        let team = Team::new(2, &[]).unwrap();
+        let both = Barrier::new(2);
+        let run = AssertUnwindSafe(|| {
+            team.run(2, |_, _| {
+                both.wait();
+                panic!("on purpose");
+            });
+        });
+        assert!(panic::catch_unwind(run).is_err());
+        team.run(4, |_, _| ());
     }
 }

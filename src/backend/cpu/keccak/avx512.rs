@@ -16,7 +16,7 @@ pub(super) struct Avx512;
 
 impl Engine<8> for Avx512 {
     fn permute(self, states: &mut States<8>) {
-        // SAFETY: an `Avx512` is made for `Isa::Avx512` alone, which exists only where the machine has it.
+        // SAFETY: an `Avx512` is made for `Isa::Avx512` alone, which is used only where the machine has it.
         unsafe { permute(states) }
     }
 

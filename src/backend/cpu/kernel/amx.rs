@@ -61,7 +61,14 @@ pub(super) unsafe fn multiply_panel(
     let (r, a) = (r.as_ptr().cast::<u8>(), a.as_ptr().cast::<u8>());
     let mut products = Products([[[[0; TILE]; TILE]; 2]; 2]);
     // SAFETY: a configuration of 64 bytes.
-    unsafe { asm!("ldtilecfg [{}]", in(reg) &FULL_TILES, options(nostack, readonly)) };
+    unsafe {
+        asm!(
+            "ldtilecfg [{}]", in(reg) &FULL_TILES,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack, readonly),
+        );
+    }
     for half in 0..2 {
         for (pair, sums) in sums[..MESSAGE_BITS].chunks_exact_mut(2 * TILE).enumerate() {
             let call = PAIRS * half + pair;
@@ -98,7 +105,14 @@ pub(super) unsafe fn multiply_panel(
     products = Products([[[[0; TILE]; TILE]; 2]; 2]);
     std::hint::black_box(&mut products);
     // SAFETY: the tiles are configured and their contents stored.
-    unsafe { asm!("tilerelease", options(nomem, nostack)) };
+    unsafe {
+        asm!(
+            "tilerelease",
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nomem, nostack),
+        );
+    }
 }
 
 /// `products` = the sums of `steps` tiles of R's two groups with A's two planes.

@@ -83,7 +83,7 @@ impl Form {
 
 /// Brings coefficients `first` … `first + depth` of 256 rows into the order of the inner loop; `row(j)` is row j.
 ///
-/// Pairs: for each group of 13 rows, for each pair of coefficients, the 13 rows' pairs. Planes: for each 16 rows, for
+/// Pairs: for each group of 13 or 6 rows, for each pair of coefficients, the rows' pairs. Planes: for each 16 rows, for
 /// each 64 coefficients, the rows' 64 bytes, two in a 16-bit place; a last tile that is not full ends in zeros.
 /// Secret: the coefficients, which are only moved.
 ///
@@ -151,6 +151,7 @@ vectorized! {
 pub(super) fn split_planes(isa: Isa, pairs: &[i16], planes: &mut [i16], streaming: bool) {
     let height = pairs.len() / PANEL;
     assert!(pairs.len() == PANEL * height && planes.len() == PANEL * height.next_multiple_of(TILE_DEPTH));
+    assert!(!streaming || planes.as_ptr().addr().is_multiple_of(64), "stores past the caches want whole lines");
     match isa {
         // SAFETY: an `Isa` is used only where the machine has its instructions.
         Isa::Amx => unsafe { amx::split_planes(pairs, planes, streaming) },

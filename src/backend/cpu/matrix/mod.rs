@@ -11,7 +11,7 @@ mod product;
 use std::ops::Range;
 
 pub(super) use expand::{expand, expand_multiply};
-pub(super) use product::{multiply, packed_bytes};
+pub(super) use product::{multiply, scratch_bytes};
 
 use super::{
     arith::{CENTRE, reduce},

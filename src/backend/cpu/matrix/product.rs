@@ -16,6 +16,7 @@ use super::{
     reduce_all,
 };
 use crate::{
+    hash::LEAF_BYTES,
     ops::RowsMut,
     params::{COEFFICIENT_BITS, MESSAGE_BITS, max_terms_i32},
 };
@@ -50,14 +51,20 @@ struct Task {
     items: usize,
 }
 
-/// What [`multiply`] takes beside its arguments for `count` items on `threads` threads, at most, in bytes.
-pub(in super::super) fn packed_bytes(space: &Workspace, count: usize, n: usize) -> u64 {
+/// What the operations take beside their arguments for `count` keys and as many items, at most, in bytes.
+pub(in super::super) fn scratch_bytes(space: &Workspace, count: usize, n: usize) -> u64 {
     let layout = Layout::new(n, space.isa);
     let items = REGENERATED_MESSAGES.min(count) * (BLOCK / PANEL);
+    // Sums, a block of A and its streams, rows on their way to planes, A·s of every key.
     let each_thread = items * SUM_ROWS * PANEL * size_of::<i32>()
-        + BLOCK * BAND * size_of::<i16>()
-        + (BLOCK / PANEL) * size_of::<Columns>();
-    let each_item = layout.form.packed_len(n) * size_of::<i16>() + (MESSAGE_BITS + n) * size_of::<i32>();
+        + (BLOCK + PANEL) * BAND * size_of::<i16>()
+        + (BLOCK / PANEL) * size_of::<Columns>()
+        + count * n * size_of::<i32>();
+    // R in the order of the inner loop, its centre's terms, A·s, t or a row of u, leaf digests.
+    let each_item = layout.form.packed_len(n) * size_of::<i16>()
+        + (MESSAGE_BITS + n) * size_of::<i32>()
+        + n * size_of::<i16>()
+        + (MESSAGE_BITS + 1) * LEAF_BYTES;
     (space.team.threads() * each_thread + count * each_item) as u64
 }
 

@@ -114,7 +114,7 @@ impl Columns {
         (self.filled, self.height) = ([0; PANEL], 0);
         match self.isa {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: an `Isa` exists only where the machine has its instructions.
+            // SAFETY: an `Isa` is used only where the machine has its instructions.
             Isa::Avx512 | Isa::Amx => unsafe { avx512::start_all(entropy, &mut self.generators) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
@@ -134,7 +134,7 @@ impl Columns {
         for ((generator, column), filled) in columns {
             *filled = match self.isa {
                 #[cfg(target_arch = "x86_64")]
-                // SAFETY: an `Isa` exists only where the machine has its instructions.
+                // SAFETY: an `Isa` is used only where the machine has its instructions.
                 Isa::Avx512 | Isa::Amx => unsafe { avx512::uniform(generator, column, last, *filled, height) },
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
@@ -182,7 +182,7 @@ pub(super) fn sample_table(isa: Isa, entropy: &Entropy, table: &Cdt, out: &mut [
     let thresholds = table.thresholds();
     match isa {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: an `Isa` exists only where the machine has its instructions.
+        // SAFETY: an `Isa` is used only where the machine has its instructions.
         Isa::Avx512 | Isa::Amx => unsafe { avx512::sample_table(entropy, thresholds, out) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
@@ -197,7 +197,7 @@ pub(super) fn sample_table(isa: Isa, entropy: &Entropy, table: &Cdt, out: &mut [
 pub(super) fn cbd3(isa: Isa, entropy: &Entropy, out: &mut [i16]) {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: an `Isa` exists only where the machine has its instructions.
+        // SAFETY: an `Isa` is used only where the machine has its instructions.
         Isa::Avx512 | Isa::Amx => unsafe { avx512::cbd3(entropy, out) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.

@@ -12,7 +12,7 @@ pub(super) fn store(isa: Isa, columns: &[Column; PANEL], tile: &mut [PanelRows],
     assert!(32 * tile.len() <= MAX_HEIGHT);
     match (isa, streaming && is_aligned(tile)) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: an `Isa` exists only where the machine has its instructions.
+        // SAFETY: an `Isa` is used only where the machine has its instructions.
         (Isa::Avx512 | Isa::Amx, false) => unsafe { avx512::store::<false>(columns, tile) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above, and `tile` is aligned.
@@ -40,7 +40,7 @@ pub(super) fn store_and_multiply(
     assert!(32 * tile.len() <= MAX_HEIGHT && tile.len() == sums.len());
     match (isa, streaming && is_aligned(tile)) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: an `Isa` exists only where the machine has its instructions.
+        // SAFETY: an `Isa` is used only where the machine has its instructions.
         (Isa::Avx512 | Isa::Amx, false) => unsafe { avx512::store_and_multiply::<false>(columns, tile, s, sums) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above, and `tile` is aligned.

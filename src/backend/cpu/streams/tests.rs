@@ -122,7 +122,7 @@ fn words_are_reduced_and_compacted() {
         for words in &words {
             let expected: Vec<_> = words.iter().filter(|&&w| w < 5 * Q).map(|w| (w % Q) as i16 - CENTRE).collect();
             let mut out = [0; 32];
-            // SAFETY: an `Isa` exists only where the machine has its instructions.
+            // SAFETY: an `Isa` is used only where the machine has its instructions.
             let kept = unsafe {
                 match isa {
                     Isa::Avx512 | Isa::Amx => avx512::compact(words, &mut out),

@@ -11,13 +11,13 @@ use super::{
     sponge::{Engine, States},
 };
 
-/// AVX2; exists only on machines that have it.
+/// AVX2; used only on machines that have it.
 #[derive(Clone, Copy)]
 pub(super) struct Avx2;
 
 impl Engine<4> for Avx2 {
     fn permute(self, states: &mut States<4>) {
-        // SAFETY: an `Avx2` is made for the `Isa`s with AVX2 alone, which exist only where the machine has it.
+        // SAFETY: an `Avx2` is made for the `Isa`s with AVX2 alone, which are used only where the machine has it.
         unsafe { permute(states) }
     }
 

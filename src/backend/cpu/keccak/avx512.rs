@@ -10,7 +10,7 @@ use super::{
     sponge::{Engine, States},
 };
 
-/// AVX-512 F; exists only on machines that have it.
+/// AVX-512 F; used only on machines that have it.
 #[derive(Clone, Copy)]
 pub(super) struct Avx512;
 

@@ -8,9 +8,8 @@
 //! Expected: bound by multiplication in both. Pairs: 13 rows × 2 registers of sums, the panel's two registers and
 //! coefficients broadcast from memory fit the 32 registers of AVX-512; 26 independent sums hide the latency, and 15
 //! loads stand beside 26 products. AVX2 has 16 registers: 6 rows × 2 registers of sums, two passes over a panel, 8 loads
-//! beside 12 products (4 % faster than 13 × 1). Planes: two tiles
-//! of R and two of A make four products of 16 cycles each for four loads of 8 cycles, so that loads hide where they come
-//! from the first two caches.
+//! beside 12 products (4 % faster than 13 × 1). Planes: two tiles of R and two of A make four products of 16 cycles each
+//! for four loads of 8 cycles, so that loads hide where they come from the first two caches.
 
 #[cfg(target_arch = "x86_64")]
 mod amx;

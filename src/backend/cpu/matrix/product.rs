@@ -3,10 +3,12 @@
 //! A task is a block of 256 columns and some messages: A's tile, R's part and the sums stay in the second cache while
 //! the inner loop reads them, and the sums are reduced and encoded while they are there.
 
+use std::ops::Range;
+
 use super::{
     super::{
         codec,
-        kernel::{self, Ahead, Form, PANEL, SUM_ROWS},
+        kernel::{self, Ahead, PANEL, SUM_ROWS},
         memory::{Bytes, Shared, Small, rows_mut},
         streams::Columns,
         workspace::{ThreadSpace, Workspace},
@@ -117,8 +119,6 @@ pub(in super::super) fn multiply(
 
 /// Brings R into the order of the inner loop, item after item, band after band, and sums what centring took.
 fn pack(space: &Workspace, layout: Layout, count: usize, r: &Small, packed: &mut [i16], centre_terms: &mut [i32]) {
-    let form = layout.form;
-    let len = form.packed_len(layout.n);
     let (packed, centre_terms) = (Shared::new(packed), Shared::new(centre_terms));
     let bands = layout.bands().count();
     // The sums of a message's rows are one task more.
@@ -129,7 +129,7 @@ fn pack(space: &Workspace, layout: Layout, count: usize, r: &Small, packed: &mut
         unsafe {
             match band {
                 Some(band) => {
-                    let packed = packed.range(product_range(form, len, item, band));
+                    let packed = packed.range(packed_range(layout, item, band));
                     kernel::pack(space.isa, band.first, band.height, row, packed);
                 }
                 None => {
@@ -141,9 +141,10 @@ fn pack(space: &Workspace, layout: Layout, count: usize, r: &Small, packed: &mut
     });
 }
 
-/// Where the coefficients of a band of an item lie; `len` places are an item's.
-fn product_range(form: Form, len: usize, item: usize, band: Band) -> std::ops::Range<usize> {
-    let start = item * len + form.packed_len(band.first);
+/// Where the coefficients of a band of an item lie.
+fn packed_range(layout: Layout, item: usize, band: Band) -> Range<usize> {
+    let form = layout.form;
+    let start = item * form.packed_len(layout.n) + form.packed_len(band.first);
     start..start + form.packed_len(band.height)
 }
 
@@ -160,29 +161,27 @@ impl Product<'_> {
     }
 
     /// The first panel of what lies behind a stored tile: of the same block, the next tile.
-    fn after(&self, matrix: usize, tile: &[i16]) -> &[i16] {
+    fn after(&self, task: &Task, band: Band) -> &[i16] {
         let Entries::Stored(entries) = &self.a.entries else { return &[] };
-        let entries = &entries[matrix * self.layout.entries()..][..self.layout.entries()];
-        let end = (tile.as_ptr_range().end.addr() - entries.as_ptr().addr()) / size_of::<i16>();
+        let entries = &entries[task.matrix * self.layout.entries()..][..self.layout.entries()];
+        let end = self.layout.tile(task.block, band).end;
         &entries[end..entries.len().min(end + PANEL * BAND)]
     }
 
     /// The coefficients that are multiplied after an item's in a band: the next item's, or the first one's in the next
     /// band.
     fn next_r(&self, task: &Task, item: usize, band: Band) -> &[i16] {
-        let form = self.layout.form;
-        let len = form.packed_len(self.layout.n);
+        let range = |item, band| packed_range(self.layout, item, band);
         if item + 1 < task.first_item + task.items {
-            return &self.packed[product_range(form, len, item + 1, band)];
+            return &self.packed[range(item + 1, band)];
         }
         let next = self.layout.bands().nth(band.first / BAND + 1);
-        next.map_or(&[], |band| &self.packed[product_range(form, len, task.first_item, band)])
+        next.map_or(&[], |band| &self.packed[range(task.first_item, band)])
     }
 
     /// Does one task; `out(item, j)` is where row j of an item goes, as far as the block reaches.
     fn run<'o>(&self, thread: &mut ThreadSpace, task: &Task, out: impl Fn(usize, usize) -> &'o mut [u8]) {
         let (space, layout) = (self.space, self.layout);
-        let len = layout.form.packed_len(layout.n);
         let panels = layout.block_panels(task.block);
         let ThreadSpace { sums, columns, entries, rows, .. } = thread;
         let sums = &mut sums[..task.items * panels.len()];
@@ -209,9 +208,9 @@ impl Product<'_> {
             }
             terms += band.height;
             for (item, sums) in (task.first_item..).zip(sums.chunks_exact_mut(panels.len())) {
-                let r = &self.packed[product_range(layout.form, len, item, band)];
+                let r = &self.packed[packed_range(layout, item, band)];
                 // What the first item's panels have fetched of A is there for the others.
-                let next_tile = if item == task.first_item { self.after(task.matrix, tile) } else { &[] };
+                let next_tile = if item == task.first_item { self.after(task, band) } else { &[] };
                 let next_r = self.next_r(task, item, band);
                 let tiles = tile.chunks_exact(PANEL * band.depth);
                 for (i, (sums, a)) in sums.iter_mut().zip(tiles.clone()).enumerate() {
